@@ -1,0 +1,2156 @@
+#!/usr/bin/env python3
+"""Offline byte-level BPE tokenizers in one file: standard library only, no network, no packages.
+
+Use it from the shell, beside `corpus.json`:
+
+    python3 -B tokenizer.py --output my-report.json
+    python3 -B tokenizer.py --variant gpt2 --merges 64 --output my-gpt2-report.json
+
+or from Python:
+
+    >>> tokenizer = Tokenizer.train(["abab", "abc"], merge_budget=1)
+    >>> tokenizer.encode("abab")                    # doctest: the pair (97, 98) became 258
+    [258, 258]
+    >>> tokenizer.decode([258, 99])
+    'abc'
+    >>> words = BPETokenizer.train(["hug", "hug", "pug", "hugs"], vocab_size=259, min_freq=1)
+    >>> words.merges
+    [('u', 'g'), ('h', 'ug'), ('p', 'ug')]
+    >>> words.encode("hugs pug")
+    [257, 82, 220, 258]
+
+Terms
+    id             an integer that stands for a token; `ids` is a list of them
+    pair           two adjacent ids, (left, right)
+    merge          a rule that replaces a pair by one new id; its rank is its place in the list of merges
+    vocab          token string to id; a token string spells bytes in the byte alphabet (`bytes_to_unicode`)
+    pre-token      a piece of text that no merge crosses; the GPT-2 expression cuts text into pre-tokens
+    added token    a text that becomes one id before anything else looks at it; some of them are special
+    special token  an added token that marks structure and that `skip_special` leaves out of decoded text
+
+Two variants
+    document  `Tokenizer`: merges over the bytes of a whole document, spaces and line ends included. Ids are
+              the bytes 0 to 255, BOS 256, EOS 257, then merges from 258. It is small and bounded, made to be
+              read, and compatible with neither GPT-2 nor tiktoken.
+    gpt2      `BPETokenizer`: the ids of GPT-2 and SmolLM2, the merges of Hugging Face's trainer, and their
+              `tokenizer.json`.
+
+How it differs from textbook BPE: the alphabet is the 256 bytes, so no text is unknown; a tie between pairs
+goes to the smallest (left id, right id), never to the one seen first; encoding replays frozen merges by rank
+and counts nothing.
+
+How it differs from Hugging Face tokenizers 0.23.3, on purpose: special tokens are cut out of the texts before
+training; an added token decodes to its own text; an unknown id is an error; a file with a setting that is not
+implemented is refused, never read as if the setting were not there.
+
+Limits: the document variant holds 128 merges and learns from 256 KiB; of `tokenizer.json` exactly the subset
+is read that `BPETokenizer.from_hf_json` lists; nothing is normalized, and nothing guards against prompt
+injection.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import operator
+import os
+import re
+import sys
+from bisect import bisect_right
+from collections import Counter
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
+
+__version__ = "1.0.0"
+
+Pair = tuple[int, int]
+Rule = tuple[Pair, int]
+
+BOS_ID, EOS_ID, FIRST_MERGE_ID = 256, 257, 258
+MERGE_BUDGET = 16  # the document variant's default
+MERGE_LIMIT = 128  # the document variant's bound
+TRAIN_BYTES_LIMIT = 256 * 1024  # the same for its training text, all documents together, in UTF-8 bytes
+ALPHA = 0.1  # add-alpha smoothing of the report's baselines
+
+# ======================================================================================================
+# Errors
+# ======================================================================================================
+
+
+class TokenizerError(ValueError):
+    """A value the kit cannot use: `where: what, got value; what is supported`."""
+
+
+class FormatError(TokenizerError):
+    """A file, payload, corpus or report is not what it has to be; the message begins with the place."""
+
+
+class LimitError(TokenizerError):
+    """A bound of the document variant is exceeded; the message names the limit and the value."""
+
+
+def _show(value: Any) -> str:
+    """Return `value` as JSON would write it, short enough for a one-line message."""
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"an integer of {value.bit_length()} bits"  # Python may refuse to write it in decimal
+    text = ascii(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _need_text(where: str, value: Any) -> str:
+    """Return `value`, which has to be a str (TypeError) without lone surrogates (ValueError)."""
+    if not isinstance(value, str):
+        raise TypeError(f"{where}: got {type(value).__name__}; only str is supported")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _surrogate_error(where, error.object, error.start) from None
+    return value
+
+
+def _surrogate_error(where: str, text: str, position: int) -> TokenizerError:
+    return TokenizerError(
+        f"{where}: lone surrogate, got U+{ord(text[position]):04X} at position {position}; "
+        "only text that UTF-8 can encode is supported"
+    )
+
+
+def _need_texts(where: str, values: Iterable[str]) -> Iterable[str]:
+    """Return `values`, refusing one text where many are expected: it would be read character by character."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{where}: got {type(values).__name__}; only an iterable of str is supported")
+    return values
+
+
+def _need_integer(where: str, value: Any) -> int:
+    """Return `value` as an int: any integer type, NumPy's included, but neither bool nor float."""
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{where}: got {type(value).__name__} {_show(value)}; only integers are supported")
+
+
+# ======================================================================================================
+# The three core functions: short, plain and naive. They are the definition; `starter.py` asks for them.
+# ======================================================================================================
+
+
+def pair_counts(documents: Iterable[Sequence[int]]) -> dict[Pair, int]:
+    """Count every adjacent pair inside each sequence of ids.
+
+    Overlaps count, so `[97, 97, 97, 97]` holds (97, 97) three times, although a merge replaces it only
+    twice. No pair spans two documents.
+
+    >>> pair_counts([[97, 98, 97, 98]])
+    {(97, 98): 2, (98, 97): 1}
+
+    Source: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword Units", 2016.
+    """
+    counts: dict[Pair, int] = {}
+    for ids in documents:
+        for pair in zip(ids, ids[1:]):
+            counts[pair] = counts.get(pair, 0) + 1
+    return counts
+
+
+def merge_pair(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
+    """Return a copy of `ids` with every occurrence of `pair` replaced, left to right without overlap.
+
+    An id that was replaced is used up, so three equal ids give one new id and one old. The argument is not
+    changed, and a new id is not looked at again.
+
+    >>> merge_pair([97, 98, 97, 98], (97, 98), 258)
+    [258, 258]
+    >>> merge_pair([97, 97, 97], (97, 97), 258)
+    [258, 97]
+    """
+    merged, i = [], 0
+    while i < len(ids):
+        if i + 1 < len(ids) and (ids[i], ids[i + 1]) == pair:
+            merged.append(new_id)
+            i += 2
+        else:
+            merged.append(ids[i])
+            i += 1
+    return merged
+
+
+def apply_merges(ids: Sequence[int], merges: Sequence[Rule]) -> list[int]:
+    """Apply frozen rules `((left, right), new_id)` to `ids`, each in turn, in rank order.
+
+    Nothing is counted anew: the input's own frequencies would make another tokenizer.
+
+    >>> apply_merges([97, 98, 99], [((98, 99), 258), ((97, 258), 259)])
+    [259]
+    """
+    ids = list(ids)
+    for pair, new_id in merges:
+        ids = merge_pair(ids, pair, new_id)
+    return ids
+
+
+class Core(NamedTuple):
+    """The three functions that training, encoding and the report stand on, so that others can be put in."""
+
+    pair_counts: Callable[[Iterable[Sequence[int]]], dict[Pair, int]] = pair_counts
+    merge_pair: Callable[[Sequence[int], Pair, int], list[int]] = merge_pair
+    apply_merges: Callable[[Sequence[int], Sequence[Rule]], list[int]] = apply_merges
+
+
+CORE = Core()
+
+# ======================================================================================================
+# Characters and pre-tokens
+# ======================================================================================================
+
+# The 25 White_Space code points. `str.isspace` and `\s` of `re` also take U+001C to U+001F: not used here.
+_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+
+
+@lru_cache(maxsize=None)
+def _byte_symbols() -> str:
+    """Return the 256 characters that stand for the bytes 0 to 255, in byte order."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(256, 512))
+    return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))
+
+
+def bytes_to_unicode() -> dict[int, str]:
+    """Return the byte alphabet: a printable character for each of the 256 bytes.
+
+    Printable Latin-1 bytes stand for themselves and the others, in order, for U+0100 onwards: the space is
+    `Ġ` and the newline `Ċ`. It is not Latin-1, and a text's own `Ġ` is two bytes like any other.
+
+    Source: GPT-2, `encoder.py`, function `bytes_to_unicode`.
+    """
+    return dict(enumerate(_byte_symbols()))
+
+
+def unicode_to_bytes() -> dict[str, int]:
+    """Return the inverse of `bytes_to_unicode`: the byte for each character of the byte alphabet."""
+    return {symbol: byte for byte, symbol in enumerate(_byte_symbols())}
+
+
+def _to_symbols(data: bytes) -> str:
+    """Spell `data` in the byte alphabet."""
+    return data.decode("latin-1").translate(dict(enumerate(_byte_symbols())))
+
+
+@lru_cache(maxsize=None)
+def _from_symbols_table() -> dict[int, int]:
+    return {ord(symbol): byte for byte, symbol in enumerate(_byte_symbols())}
+
+
+def _from_symbols(token: str) -> bytes:
+    """Return the bytes that `token`, all of it in the byte alphabet, spells."""
+    return token.translate(_from_symbols_table()).encode("latin-1")
+
+
+@lru_cache(maxsize=None)
+def _class_bounds(name: str) -> list[int]:
+    """Unpack a frozen class: [first, past the last, first, ...] of its ranges, ascending.
+
+    `name` is "letters" or "numbers" (Unicode 16.0) or "digits" (the numbers of Unicode 17.0).
+    """
+    import binascii
+    import zlib
+
+    if name == "digits":
+        return sorted(_class_bounds("numbers") + list(_DIGITS_SINCE_17))
+    bounds, value, shift, last = [], 0, 0, 0
+    for byte in zlib.decompress(binascii.a2b_base64({"letters": _LETTERS, "numbers": _NUMBERS}[name])):
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            last += value
+            bounds.append(last)
+            value = shift = 0
+    return bounds
+
+
+def _class_pattern(name: str) -> str:
+    """Return a frozen class as the inside of a character set of `re`."""
+    bounds = _class_bounds(name)
+    return "".join(f"{chr(a)}-{chr(b - 1)}" for a, b in zip(bounds[::2], bounds[1::2]))
+
+
+def _code_point(ch: str) -> int:
+    if not isinstance(ch, str):
+        raise TypeError(f"ch: got {type(ch).__name__}; only str is supported")
+    if len(ch) != 1:
+        raise TokenizerError(f"ch: got {_show(ch)}; only a single character is supported")
+    return ord(ch)
+
+
+def _in_class(name: str, ch: str) -> bool:
+    return bisect_right(_class_bounds(name), _code_point(ch)) % 2 == 1
+
+
+def is_space(ch: str) -> bool:
+    """Tell whether `ch` is one of the 25 White_Space code points.
+
+    U+001C to U+001F are not, although `str.isspace` takes them; U+200B is not either.
+
+    Source: Unicode White_Space, as Hugging Face tokenizers 0.23.3 and tiktoken 0.14.0 have it.
+    """
+    return re.match(f"[{_SPACES}]", chr(_code_point(ch))) is not None
+
+
+def is_letter(ch: str) -> bool:
+    """Tell whether `ch` is a letter: general category L* of Unicode 16.0, whatever Python runs.
+
+    A combining mark (M*) is none, so an accent that was typed separately splits a word.
+
+    Source: Hugging Face tokenizers 0.23.3, measured on every code point.
+    """
+    return _in_class("letters", ch)
+
+
+def is_number(ch: str) -> bool:
+    """Tell whether `ch` is a number: general category N* of Unicode 16.0, whatever Python runs.
+
+    `½` and `②` are numbers; the numerals that Chinese writes as letters are letters.
+
+    Source: Hugging Face tokenizers 0.23.3, measured on every code point.
+    """
+    return _in_class("numbers", ch)
+
+
+@lru_cache(maxsize=None)
+def _gpt2_expression() -> re.Pattern[str]:
+    """Compile the GPT-2 expression over the frozen classes.
+
+    's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
+    """
+    letters, numbers = _class_pattern("letters"), _class_pattern("numbers")
+    return re.compile(
+        f"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{_SPACES}{letters}{numbers}]+"
+        f"|[{_SPACES}]+(?![^{_SPACES}])|[{_SPACES}]+"
+    )
+
+
+def pretokenize_gpt2(text: str) -> list[str]:
+    """Cut `text` into pre-tokens by the GPT-2 expression; joined, they are the text, and none is empty.
+
+    A run of white space before a word gives up its last character, and only U+0020 then leads the word: a
+    tab stays alone. Contractions are lower case only.
+
+    >>> pretokenize_gpt2("I'm   here!!\\n")
+    ['I', "'m", '  ', ' here', '!!', '\\n']
+
+    Source: GPT-2, `encoder.py`; classes as in `is_space`, `is_letter` and `is_number`.
+    """
+    return _gpt2_expression().findall(_need_text("text", text))
+
+
+@lru_cache(maxsize=None)
+def _digits_expression(individual: bool) -> re.Pattern[str]:
+    digits = _class_pattern("digits")
+    return re.compile(f"[{digits}]|[^{digits}]+" if individual else f"[{digits}]+|[^{digits}]+")
+
+
+def split_digits(text: str, individual: bool = True) -> list[str]:
+    """Cut `text` at numbers: each number character a piece of its own, or each run of them.
+
+    It runs before the GPT-2 expression, which then sees each piece alone: that is why SmolLM2 spells `2024`
+    as four tokens and keeps both spaces of `a  1` together.
+
+    >>> split_digits("in 2024")
+    ['in ', '2', '0', '2', '4']
+    >>> split_digits("in 2024", individual=False)
+    ['in ', '2024']
+
+    Source: the Digits step of Hugging Face tokenizers 0.23.3, whose numbers are N* of Unicode 17.0, not 16.0.
+    """
+    return _digits_expression(bool(individual)).findall(_need_text("text", text))
+
+
+# ======================================================================================================
+# Training
+# ======================================================================================================
+
+
+class Merge(NamedTuple):
+    """One step of training: the pair, the id it became, and how often it stood there when it was chosen."""
+
+    pair: Pair
+    id: int
+    count: int
+
+
+def train_merges(
+    documents: Iterable[Sequence[int]],
+    budget: int,
+    *,
+    first_id: int = FIRST_MERGE_ID,
+    min_count: int = 2,
+    core: Core = CORE,
+) -> list[Merge]:
+    """Learn at most `budget` merges from sequences of ids: count, choose, replace, and count anew.
+
+    The most frequent pair wins, on a tie the smallest (left id, right id). It stops early when no pair
+    occurs `min_count` times. `core` gives the functions to use; nothing else counts or replaces. This is the
+    definition of training for both variants: the document variant runs it, and `BPETokenizer.train` gives
+    what it would give on one sequence for each occurrence of a pre-token.
+
+    >>> train_merges([[97, 98, 97, 98]], 1)
+    [Merge(pair=(97, 98), id=258, count=2)]
+    """
+    sequences, learned = list(documents), []
+    for new_id in range(first_id, first_id + budget):
+        counts = core.pair_counts(sequences)
+        pair = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
+        if pair is None or counts[pair] < min_count:
+            break
+        learned.append(Merge(pair, new_id, counts[pair]))
+        sequences = [core.merge_pair(ids, pair, new_id) for ids in sequences]
+    return learned
+
+
+def count_pretokens(texts: Iterable[str], specials: Sequence[str] = ()) -> Counter[str]:
+    """Count the pre-tokens of `texts`: the first half of `BPETokenizer.train`.
+
+    The specials are cut out first, leftmost-longest, and each remaining piece is a text of its own. Counts
+    from many machines add up: sum them and hand the sum to `BPETokenizer.train_from_counts`.
+
+    >>> count_pretokens(["a b", "a"])
+    Counter({'a': 2, ' b': 1})
+    """
+    specials = _checked_specials(specials)
+    split = _literal_expression(specials).split if specials else lambda text: [text]
+    counts: Counter[str] = Counter()
+    for number, text in enumerate(_need_texts("texts", texts)):
+        for piece in split(_need_text(f"texts[{number}]", text))[::2]:  # the specials stand between
+            counts.update(_gpt2_expression().findall(piece))
+    return counts
+
+
+def _literal_expression(contents: Iterable[str]) -> re.Pattern[str]:
+    """Compile an expression that finds any of `contents`, leftmost and of those the longest.
+
+    Its `split` gives the text between matches at even places and the matches at odd ones.
+    """
+    return re.compile("(" + "|".join(map(re.escape, sorted(contents, key=len, reverse=True))) + ")")
+
+
+@lru_cache(maxsize=None)
+def _symbol_ids(first: int = 0) -> list[int]:
+    """Return the id of each byte when the byte symbols are numbered from `first` in code point order."""
+    places = {symbol: place for place, symbol in enumerate(sorted(_byte_symbols()), first)}
+    return [places[symbol] for symbol in _byte_symbols()]
+
+
+def _merge_words(counts: Mapping[str, int], first_id: int, budget: int, min_freq: int) -> list[Pair]:
+    """Learn merges from weighted pre-tokens; equals `train_merges` on one sequence for each occurrence.
+
+    `first_id` follows the byte symbols, whose ids are the 256 before it.
+    """
+    ids = _symbol_ids(first_id - 256)
+    words = [[ids[byte] for byte in word.encode("utf-8")] for word, count in counts.items() for _ in range(count)]
+    return [merge.pair for merge in train_merges(words, budget, first_id=first_id, min_count=min_freq)]
+
+
+# ======================================================================================================
+# Merging: rule 4 of encoding with loaded merges
+# ======================================================================================================
+
+
+def merge_by_rank(ids: Sequence[int], ranks: Mapping[Pair, tuple[int, int]]) -> list[int]:
+    """Merge the adjacent pair of lowest rank, leftmost on a tie, one at a time, until none has a rank.
+
+    `ranks` gives (rank, new id) for a pair. It is not merging from left to right, and it is not
+    `apply_merges` either: a loaded file may rank a merge before one that makes its parts.
+
+    >>> ranks = {(98, 99): (0, 256), (97, 98): (1, 257)}
+    >>> merge_by_rank([97, 98, 99], ranks)
+    [97, 256]
+
+    Source: GPT-2, `encoder.py`, function `bpe`; ties as in Hugging Face tokenizers 0.23.3.
+    """
+    ids = list(ids)
+    while True:
+        ranked = [(ranks[pair], i) for i, pair in enumerate(zip(ids, ids[1:])) if pair in ranks]
+        if not ranked:
+            return ids
+        (_, new_id), i = min(ranked)
+        ids[i : i + 2] = [new_id]
+
+
+# ======================================================================================================
+# The document variant
+# ======================================================================================================
+
+
+class Tokenizer:
+    """The document variant: merges over the bytes of a whole text, spaces and line ends included.
+
+    `merges` is a sequence of `((left, right), new_id)` in rank order, ids from 258, as `apply_merges` takes
+    them. Text that spells a control token stays ordinary text; only `bos=True` and `eos=True` add one.
+    Bounds: 128 merges, and no token longer than 256 KiB, which training text could not teach.
+
+    >>> Tokenizer([((97, 98), 258)]).encode("abc", bos=True)
+    [256, 258, 99]
+    """
+
+    variant = "document"
+    unk_id = None  # the alphabet is the 256 bytes: nothing is unknown
+    special_ids = frozenset((BOS_ID, EOS_ID))
+    _control = {BOS_ID: "⟨bos⟩", EOS_ID: "⟨eos⟩"}  # no merge can spell them: they leave the byte alphabet
+
+    # ---- construction --------------------------------------------------------------------------------
+
+    def __init__(self, merges: Iterable[Rule] = ()) -> None:
+        self.merges = _checked_rules(merges)
+        self.vocab_size = FIRST_MERGE_ID + len(self.merges)
+        self._bytes = {byte: bytes([byte]) for byte in range(256)}
+        for number, ((left, right), new_id) in enumerate(self.merges):
+            self._bytes[new_id] = self._bytes[left] + self._bytes[right]
+            if len(self._bytes[new_id]) > TRAIN_BYTES_LIMIT:
+                raise LimitError(
+                    f"merges[{number}]: token too long, got {len(self._bytes[new_id])} bytes; "
+                    f"at most {TRAIN_BYTES_LIMIT} are supported"
+                )
+
+    @classmethod
+    def train(cls, documents: Iterable[str], merge_budget: int = MERGE_BUDGET) -> Tokenizer:
+        """Learn at most `merge_budget` merges from `documents`; no pair is counted across two of them.
+
+        It stops early when no pair occurs twice; no documents give no merges. Raises LimitError for more
+        than 128 merges or more than 256 KiB of text (UTF-8, all documents together).
+        """
+        sequences = training_sequences(documents, merge_budget)
+        return cls([(merge.pair, merge.id) for merge in train_merges(sequences, merge_budget)])
+
+    # ---- encoding ------------------------------------------------------------------------------------
+
+    def encode(self, text: str, *, bos: bool = False, eos: bool = False) -> list[int]:
+        """Return the ids of `text`, between BOS and EOS where asked for.
+
+        Raises TypeError for what is no str and ValueError for a lone surrogate, with its position.
+        """
+        ids = self.encode_bytes(_need_text("text", text).encode("utf-8"))
+        return [BOS_ID] * bool(bos) + ids + [EOS_ID] * bool(eos)
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """Return the ids of `data`, any bytes at all, without framing."""
+        return apply_merges(list(_need_bytes(data)), self.merges)
+
+    def encode_batch(self, texts: Iterable[str], **options: bool) -> list[list[int]]:
+        """Return the ids of each text; `options` are those of `encode`."""
+        return [self.encode(text, **options) for text in _need_texts("texts", texts)]
+
+    # ---- decoding ------------------------------------------------------------------------------------
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = False, errors: str = "replace") -> str:
+        """Return the text of `ids`: all bytes are joined first and decoded once, as a token may end inside a
+        character. Invalid UTF-8 is treated as `errors` says, as by `bytes.decode`.
+
+        Raises ValueError for an id out of range and, in the document variant, for BOS and EOS unless
+        `skip_special`; TypeError for what is no integer (bool and float are none).
+        """
+        return self.decode_bytes(ids, skip_special=skip_special).decode("utf-8", errors)
+
+    def decode_bytes(self, ids: Iterable[int], *, skip_special: bool = False) -> bytes:
+        """Return the bytes of all tokens, concatenated; with `skip_special`, special tokens vanish first."""
+        ids = list(ids)
+        if not {int}.issuperset(map(type, ids)):  # also keeps out True and 1.0, which a dict takes for 1
+            ids = [_need_integer(f"ids[{position}]", value) for position, value in enumerate(ids)]
+        if skip_special:
+            ids = [value for value in ids if value not in self.special_ids]
+        try:
+            return b"".join(map(self._bytes.__getitem__, ids))
+        except KeyError as error:
+            raise self._id_error(f"ids[{ids.index(error.args[0])}]", error.args[0]) from None
+
+    def decode_batch(self, batches: Iterable[Iterable[int]], **options: Any) -> list[str]:
+        """Return the text of each sequence of ids; `options` are those of `decode`."""
+        return [self.decode(ids, **options) for ids in batches]
+
+    def decode_stream(
+        self, ids: Iterable[int], *, skip_special: bool = False, errors: str = "replace"
+    ) -> Iterator[str]:
+        """Yield text as soon as it is complete; joined, it equals `decode` of all ids.
+
+        No chunk is empty or ends inside a character; a genuine U+FFFD comes out at once like any other.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")(errors)
+        return self._stream(ids, decoder, skip_special)
+
+    def _stream(self, ids: Iterable[int], decoder: Any, skip_special: bool) -> Iterator[str]:
+        for position, value in enumerate(ids):
+            value = _need_integer(f"ids[{position}]", value)
+            if skip_special and value in self.special_ids:
+                continue
+            if value not in self._bytes:
+                raise self._id_error(f"ids[{position}]", value)
+            if text := decoder.decode(self._bytes[value]):
+                yield text
+        if text := decoder.decode(b"", True):
+            yield text
+
+    def _id_error(self, where: str, value: int) -> TokenizerError:
+        """Say why `value` has no bytes: it is out of range, or a control id."""
+        if value in self.special_ids:
+            return TokenizerError(
+                f"{where}: control id, got {value} ({self.id_to_token(value)}); "
+                "only content ids are supported here (decoding skips it with skip_special=True)"
+            )
+        return TokenizerError(
+            f"{where}: id out of range, got {_show(value)}; "
+            f"only 0 to {self.vocab_size - 1} are supported (vocabulary size {self.vocab_size})"
+        )
+
+    # ---- vocabulary ----------------------------------------------------------------------------------
+
+    def token_bytes(self, id: int) -> bytes:
+        """Return the bytes of one token; an added token's are the UTF-8 of its text.
+
+        Raises ValueError for an id out of range and for BOS and EOS, which have none.
+        """
+        if (value := _need_integer("id", id)) not in self._bytes:
+            raise self._id_error("id", value)
+        return self._bytes[value]
+
+    def id_to_token(self, id: int) -> str:
+        """Return the token string of `id`: in the byte alphabet, `⟨bos⟩` or `⟨eos⟩`.
+
+        Raises ValueError for an id out of range.
+        """
+        value = _need_integer("id", id)
+        return self._control.get(value) or _to_symbols(self.token_bytes(value))
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token string, or None where the vocabulary has no such token."""
+        if not isinstance(token, str):
+            raise TypeError(f"token: got {type(token).__name__}; only str is supported")
+        return next((id for id in range(self.vocab_size) if self.id_to_token(id) == token), None)
+
+    # ---- serialization -------------------------------------------------------------------------------
+
+    def to_payload(self) -> dict[str, Any]:
+        """Return the tokenizer as a JSON object with the SHA-256 of its canonical form.
+
+        The hash tells one payload from another; it is no signature, and says nothing of who made it.
+        """
+        return _with_hash(
+            {
+                "format": PAYLOAD_FORMAT,
+                "format_version": PAYLOAD_VERSION,
+                "variant": self.variant,
+                "bos_id": BOS_ID,
+                "eos_id": EOS_ID,
+                "first_merge_id": FIRST_MERGE_ID,
+                "merges": [[left, right, new_id] for (left, right), new_id in self.merges],
+            }
+        )
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Tokenizer:
+        """Return the tokenizer of a payload, of the class that its variant names.
+
+        Whatever is malformed is a ValueError that names the field: a missing or unknown key, a wrong type
+        (a bool is no integer), ids out of order, a rule that uses 256, 257 or an id not yet made, a pair
+        twice, a wrong hash, another version.
+        """
+        found = _payload_class(payload)
+        if not issubclass(found, cls):
+            _refuse("variant", payload["variant"], f"{cls.variant!r} (by {cls.__name__}.from_payload)")
+        tokenizer = found._from_payload(payload)
+        _check_hash(payload)
+        return tokenizer
+
+    @classmethod
+    def _from_payload(cls, payload: Mapping[str, Any]) -> Tokenizer:
+        _need_keys("", payload, _DOCUMENT_KEYS)
+        for key, value in (("bos_id", BOS_ID), ("eos_id", EOS_ID), ("first_merge_id", FIRST_MERGE_ID)):
+            _need_value(key, payload[key], value)
+        rows = _need_type("merges", payload["merges"], list)
+        for number, row in enumerate(rows):
+            if type(row) is not list or [type(value) for value in row] != [int] * 3:
+                _refuse(f"merges[{number}]", row, "[left, right, id], three integers,")
+        return cls([((left, right), new_id) for left, right, new_id in rows])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the payload to `path` as JSON. FileExistsError where something is there already."""
+        write_new(path, format_json(self.to_payload()) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """Return the tokenizer of a payload file, of the class that its variant names."""
+        name, payload = _read_json(path)
+        try:
+            return cls.from_payload(payload)
+        except TokenizerError as error:
+            raise FormatError(f"{name}: {error}") from None
+
+    def _arguments(self) -> tuple[Any, ...]:
+        """Return what the constructor needs to make an equal tokenizer: all that is pickled or compared."""
+        return (self.merges,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokenizer):
+            return NotImplemented
+        return self.variant == other.variant and self._arguments() == other._arguments()
+
+    __hash__ = None  # type: ignore[assignment]  # merges and vocab are lists and dicts
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(vocab_size={self.vocab_size}, merges={len(self.merges)})"
+
+
+_DOCUMENT_KEYS = (
+    "format", "format_version", "variant", "bos_id", "eos_id", "first_merge_id", "merges", "sha256"
+)  # fmt: skip
+
+
+def _need_bytes(data: Any) -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data: got {type(data).__name__}; only bytes are supported")
+    return bytes(data)
+
+
+def training_sequences(documents: Iterable[str], merge_budget: int) -> list[list[int]]:
+    """Return the UTF-8 bytes of each document, after checking the document variant's bounds."""
+    if _need_integer("merge_budget", merge_budget) < 0:
+        raise TokenizerError(f"merge_budget: got {merge_budget}; only 0 to {MERGE_LIMIT} are supported")
+    if merge_budget > MERGE_LIMIT:
+        raise LimitError(f"merge_budget: over the limit, got {_show(merge_budget)}; at most {MERGE_LIMIT} are supported")
+    sequences, size = [], 0
+    for number, text in enumerate(_need_texts("documents", documents)):
+        sequences.append(list(_need_text(f"documents[{number}]", text).encode("utf-8")))
+        size += len(sequences[-1])
+    if size > TRAIN_BYTES_LIMIT:
+        raise LimitError(f"documents: over the limit, got {size} bytes; at most {TRAIN_BYTES_LIMIT} (UTF-8) are supported")
+    return sequences
+
+
+def _checked_rules(merges: Iterable[Rule]) -> list[Rule]:
+    """Return the rules of the document variant as tuples, after checking ids, order and repetition."""
+    rules: list[Rule] = []
+    seen: set[Pair] = set()
+    for number, rule in enumerate(merges):
+        where, made = f"merges[{number}]", FIRST_MERGE_ID + number
+        if number >= MERGE_LIMIT:
+            raise LimitError(f"{where}: over the limit; at most {MERGE_LIMIT} merges are supported")
+        pair, new_id = _integer_rule(where, rule)
+        if new_id != made:
+            raise TokenizerError(f"{where}: id out of order, got {_show(new_id)}; only {made} is supported here")
+        for value in pair:
+            if not 0 <= value < made or value in (BOS_ID, EOS_ID):
+                raise TokenizerError(
+                    f"{where}: rule of an unusable id, got {_show(value)}; "
+                    "only bytes and ids made by earlier merges are supported"
+                )
+        if pair in seen:
+            raise TokenizerError(f"{where}: pair twice, got {list(pair)}; each pair is supported once")
+        seen.add(pair)
+        rules.append((pair, made))
+    return rules
+
+
+def _integer_rule(where: str, rule: Any) -> Rule:
+    try:
+        (left, right), new_id = rule
+    except (TypeError, ValueError):
+        raise TypeError(f"{where}: got {_show(rule)}; only ((left, right), new_id) is supported") from None
+    return (_need_integer(where, left), _need_integer(where, right)), _need_integer(where, new_id)
+
+
+# ======================================================================================================
+# The gpt2 variant
+# ======================================================================================================
+
+
+class AddedToken(NamedTuple):
+    """A text that becomes one id before pre-tokens are cut; `normalized` ones are looked for last."""
+
+    content: str
+    id: int
+    special: bool
+    normalized: bool = False
+
+
+class BPETokenizer(Tokenizer):
+    """The gpt2 variant: pre-tokens by the GPT-2 expression, bytes as symbols, merges by rank.
+
+    `vocab` maps token strings to ids and `merges` is a list of (left, right) token strings in rank order,
+    both in the byte alphabet, as Hugging Face shows them. `added_tokens` are `(content, id, special)` or
+    `(content, id, special, normalized)`; `pre_tokenizer` is the object a `tokenizer.json` declares, the plain
+    GPT-2 split when None. Ids run from 0 without a gap. All of these are attributes too, with `added` from
+    content to id, and are not to be changed.
+
+    Raises ValueError for an added token that ordinary text could become (a byte symbol of the vocabulary, or
+    the product of a merge) and for a vocabulary entry that is no added token and leaves the byte alphabet.
+
+    >>> t = BPETokenizer({"a": 0, "b": 1, "ab": 2}, [("a", "b")], [("<end>", 3, True)])
+    >>> t.encode("abba<end>")
+    [2, 1, 0, 3]
+    """
+
+    variant = "gpt2"
+
+    # ---- construction --------------------------------------------------------------------------------
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        merges: Iterable[tuple[str, str]],
+        added_tokens: Iterable[Sequence[Any]] = (),
+        pre_tokenizer: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.vocab = _checked_vocab(vocab)
+        self.added_tokens = _checked_added(added_tokens, self.vocab)
+        self.added = {token.content: token.id for token in self.added_tokens}
+        self.merges = _checked_merges(merges, self.vocab, self.added)
+        _check_alphabet(self.vocab, self.added)
+        self.pre_tokenizer = _checked_pre_tokenizer(pre_tokenizer)
+        self.special_ids = frozenset(token.id for token in self.added_tokens if token.special)
+        self.vocab_size = len(self.vocab.keys() | self.added.keys())
+
+    @classmethod
+    def train(  # type: ignore[override]  # the two variants stop at different limits
+        cls, texts: Iterable[str], vocab_size: int, specials: Sequence[str] = (), min_freq: int = 2
+    ) -> BPETokenizer:
+        """Learn merges from `texts`, any iterable of str, read once, until `vocab_size` ids exist.
+
+        Ids: the specials, then the 256 byte symbols in code point order, then merges. The most frequent pair
+        wins, on a tie the smallest (left id, right id); it stops early when the best count is below
+        `min_freq`. Specials are cut out of the texts first, so no merge is learned from their characters.
+
+        Raises ValueError for `vocab_size` below 256 plus the specials, `min_freq` below 1, and a special that
+        is empty, repeated, a single byte symbol, or a spelling of other bytes in the byte alphabet (`Ġx`).
+
+        Source: equals Hugging Face tokenizers 0.23.3, BpeTrainer with `initial_alphabet=ByteLevel.alphabet()`,
+        on texts without specials; Hugging Face also learns from the characters of specials.
+        """
+        _check_training(vocab_size, specials, min_freq)
+        return cls._from_counts(count_pretokens(texts, specials), vocab_size, specials, min_freq)
+
+    @classmethod
+    def train_from_counts(
+        cls, counts: Mapping[str, int], vocab_size: int, specials: Sequence[str] = (), min_freq: int = 2
+    ) -> BPETokenizer:
+        """Learn merges from counted pre-tokens: the second half of `train`; see `count_pretokens`.
+
+        Raises ValueError as `train` does, and for a key that is empty or contains a special, and a count that
+        is no positive integer. The order of `counts` changes nothing.
+        """
+        _check_training(vocab_size, specials, min_freq)
+        found = _literal_expression(specials).search if specials else lambda text: None
+        for word, count in counts.items():
+            if not _need_text("counts", word) or found(word):
+                raise TokenizerError(f"counts: got key {_show(word)}; only texts without specials, not empty, are supported")
+            if type(count) is not int or count < 1:
+                raise TokenizerError(f"counts[{_show(word)}]: got {_show(count)}; only positive integers are supported")
+        return cls._from_counts(counts, vocab_size, specials, min_freq)
+
+    @classmethod
+    def _from_counts(
+        cls, counts: Mapping[str, int], vocab_size: int, specials: Sequence[str], min_freq: int
+    ) -> BPETokenizer:
+        tokens = [*specials, *sorted(_byte_symbols())]
+        merges = []
+        for left, right in _merge_words(counts, len(tokens), vocab_size - len(tokens), min_freq):
+            merges.append((tokens[left], tokens[right]))
+            tokens.append(tokens[left] + tokens[right])
+        added = [(content, id, True) for id, content in enumerate(specials)]
+        return cls({token: id for id, token in enumerate(tokens)}, merges, added)
+
+    @classmethod
+    def from_hf_json(cls, path: str | os.PathLike[str]) -> BPETokenizer:
+        """Read a `tokenizer.json`, exactly the subset that gives the same ids here.
+
+        Accepted: version "1.0"; no truncation, padding or normalizer; pre_tokenizer ByteLevel without prefix
+        space, with its expression, alone or after Digits in a Sequence; post_processor absent, null or
+        ByteLevel; decoder ByteLevel; model BPE without dropout, unknown token, prefix, suffix, byte fallback
+        or ignored merges; added tokens without `single_word`, `lstrip` and `rstrip`. Any other value and any
+        unknown key is a ValueError that gives the field's path, the value and what is supported.
+
+        Source: Hugging Face tokenizers 0.23.3, which ignores or renumbers much of what is refused here.
+        """
+        name, data = _read_json(path)
+        return cls._from_tokenizer_json(data, f"{name}: ")
+
+    @classmethod
+    def _from_tokenizer_json(cls, data: Any, where: str) -> BPETokenizer:
+        """Build from a parsed `tokenizer.json`; `where` is the beginning of every message."""
+        arguments = _tokenizer_json_arguments(data, where)
+        try:
+            return cls(*arguments)
+        except TokenizerError as error:
+            inside = "model." if str(error).startswith(("vocab", "merges")) else ""
+            raise FormatError(f"{where}{inside}{error}") from None
+
+    @classmethod
+    def from_gpt2(
+        cls, vocab_json: str | os.PathLike[str], merges_txt: str | os.PathLike[str]
+    ) -> BPETokenizer:
+        """Read the older pair of files, `vocab.json` and `merges.txt`, in UTF-8 on every platform.
+
+        Lines that begin with `#version` are skipped, wherever they stand; any other line that begins with `#`
+        is a merge. `<|endoftext|>`, where the vocabulary has it, becomes a special added token. Raises
+        ValueError with the line's number for a blank line, a byte order mark, and a line without exactly one
+        space.
+
+        Source: GPT-2's release; Hugging Face tokenizers 0.23.3, `BPE.read_file`.
+        """
+        name, vocab = _read_json(vocab_json)
+        _need_vocab(f"{name}: ", vocab)
+        merges_name, merges = os.fspath(merges_txt), _read_merges(merges_txt)
+        end = [("<|endoftext|>", vocab["<|endoftext|>"], True)] if "<|endoftext|>" in vocab else []
+        try:
+            return cls(vocab, merges, end)
+        except TokenizerError as error:
+            raise FormatError(f"{merges_name if str(error).startswith('merges') else name}: {error}") from None
+
+    # ---- encoding ------------------------------------------------------------------------------------
+
+    def encode(self, text: str, *, parse_special: bool = True) -> list[int]:  # type: ignore[override]
+        """Return the ids of `text`.
+
+        Added tokens are found first, leftmost-longest, those with `normalized` true only in what the others
+        leave; then pre-tokens are cut, spelled in bytes, and merged by rank. A byte that the vocabulary has
+        no symbol for is dropped before merging, so that its neighbours can merge. With `parse_special=False`
+        no added token is found, special or not: use it for text from strangers.
+
+        Raises TypeError for what is no str and ValueError for a lone surrogate, with its position.
+
+        Source: Hugging Face tokenizers 0.23.3; tiktoken 0.14.0 gives the same ids for GPT-2.
+        """
+        _need_text("text", text)
+        ids: list[int] = []
+        for number, piece in enumerate(self._split_added(text) if parse_special else [text]):
+            if number % 2:
+                ids.append(self.added[piece])
+            else:
+                ids += chain.from_iterable(map(self._encode_pretoken, self.pretokenize(piece)))
+        return ids
+
+    def encode_bytes(self, data: bytes, *, parse_special: bool = True) -> list[int]:
+        """Return the ids of UTF-8 text given as bytes. Raises ValueError for invalid UTF-8, with the position."""
+        text = _decode_utf8(_need_bytes(data), "data")
+        return self.encode(text, parse_special=parse_special)
+
+    def pretokenize(self, text: str) -> list[str]:
+        """Return the pre-tokens of `text` by the declared steps: Digits first where there is one, then GPT-2's
+        expression on each piece alone."""
+        if self._digits is None:
+            return pretokenize_gpt2(text)
+        return [pretoken for piece in split_digits(text, self._digits) for pretoken in pretokenize_gpt2(piece)]
+
+    @property
+    def _digits(self) -> bool | None:
+        """The Digits step: one piece for each number (True), for each run (False), or no such step (None)."""
+        steps = self.pre_tokenizer.get("pretokenizers")
+        return steps[0]["individual_digits"] if steps else None
+
+    def _split_added(self, text: str) -> list[str]:
+        """Cut `text` into ordinary text (even places, possibly empty) and added tokens (odd places)."""
+        pieces = [text]
+        for expression in self._added_expressions:  # splits an even place into an odd number of pieces
+            pieces = [
+                part
+                for number, piece in enumerate(pieces)
+                for part in ([piece] if number % 2 else expression.split(piece))
+            ]
+        return pieces
+
+    @cached_property
+    def _added_expressions(self) -> list[re.Pattern[str]]:
+        """One expression for the added tokens with `normalized` false, then one for the others."""
+        groups = [[t.content for t in self.added_tokens if t.normalized is kind] for kind in (False, True)]
+        return [_literal_expression(contents) for contents in groups if contents]
+
+    def _encode_pretoken(self, pretoken: str) -> list[int]:
+        symbols = [self._byte_ids[byte] for byte in pretoken.encode("utf-8")]
+        return merge_by_rank([id for id in symbols if id is not None], self._ranks)
+
+    @cached_property
+    def _byte_ids(self) -> list[int | None]:
+        """The id of each byte's symbol, or None where the vocabulary lacks it."""
+        return [self.vocab.get(symbol) for symbol in _byte_symbols()]
+
+    @cached_property
+    def _ranks(self) -> dict[Pair, tuple[int, int]]:
+        vocab = self.vocab
+        return {
+            (vocab[left], vocab[right]): (rank, vocab[left + right])
+            for rank, (left, right) in enumerate(self.merges)
+        }
+
+    # ---- decoding and vocabulary ---------------------------------------------------------------------
+
+    @cached_property
+    def _bytes(self) -> dict[int, bytes]:  # type: ignore[override]
+        """The bytes of each id, made when first asked for."""
+        table = {id: _from_symbols(token) for token, id in self.vocab.items() if token not in self.added}
+        table.update((token.id, token.content.encode("utf-8")) for token in self.added_tokens)
+        return table
+
+    @cached_property
+    def _tokens(self) -> dict[int, str]:
+        return {id: token for table in (self.vocab, self.added) for token, id in table.items()}
+
+    def id_to_token(self, id: int) -> str:
+        """Return the token string of `id`: in the byte alphabet, or an added token's own text.
+
+        Raises ValueError for an id out of range.
+        """
+        if (value := _need_integer("id", id)) not in self._tokens:
+            raise self._id_error("id", value)
+        return self._tokens[value]
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token string, or None where the vocabulary has no such token."""
+        if not isinstance(token, str):
+            raise TypeError(f"token: got {type(token).__name__}; only str is supported")
+        return self.added.get(token, self.vocab.get(token))
+
+    # ---- serialization -------------------------------------------------------------------------------
+
+    def to_payload(self) -> dict[str, Any]:
+        """Return the tokenizer as a JSON object: its `tokenizer.json` and the SHA-256 of the canonical form."""
+        return _with_hash(
+            {
+                "format": PAYLOAD_FORMAT,
+                "format_version": PAYLOAD_VERSION,
+                "variant": self.variant,
+                "tokenizer_json": self._tokenizer_json(),
+            }
+        )
+
+    @classmethod
+    def _from_payload(cls, payload: Mapping[str, Any]) -> BPETokenizer:
+        _need_keys("", payload, ("format", "format_version", "variant", "tokenizer_json", "sha256"))
+        return cls._from_tokenizer_json(payload["tokenizer_json"], "tokenizer_json: ")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `tokenizer.json` that Hugging Face loads to the same ids, merges as "a b" strings.
+
+        FileExistsError where something is there already.
+        """
+        write_new(path, json.dumps(self._tokenizer_json(), ensure_ascii=False, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BPETokenizer:
+        """Read a `tokenizer.json`; the same as `from_hf_json`."""
+        return cls.from_hf_json(path)
+
+    def _tokenizer_json(self) -> dict[str, Any]:
+        """Return the `tokenizer.json` object, every key of the subset present."""
+        switches = {"single_word": False, "lstrip": False, "rstrip": False}
+        return {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [
+                {"id": t.id, "content": t.content, **switches, "normalized": t.normalized, "special": t.special}
+                for t in self.added_tokens
+            ],
+            "normalizer": None,
+            "pre_tokenizer": self.pre_tokenizer,
+            "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "model": {
+                "type": "BPE",
+                "dropout": None,
+                "unk_token": None,
+                "continuing_subword_prefix": None,
+                "end_of_word_suffix": None,
+                "fuse_unk": False,
+                "byte_fallback": False,
+                "ignore_merges": False,
+                "vocab": self.vocab,
+                "merges": [f"{left} {right}" for left, right in self.merges],
+            },
+        }
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.vocab, self.merges, self.added_tokens, self.pre_tokenizer
+
+
+# ---- checks of the constructor and of training: one place for every way to make a BPETokenizer --------
+
+
+def _checked_vocab(vocab: Mapping[str, int]) -> dict[str, int]:
+    """Return `vocab` as a dict, after checking that its ids are 0 to n-1, each once."""
+    if not isinstance(vocab, Mapping):
+        raise TypeError(f"vocab: got {type(vocab).__name__}; only a mapping from str to int is supported")
+    vocab = dict(vocab)
+    if not {str}.issuperset(map(type, vocab)) or not {int}.issuperset(map(type, vocab.values())):
+        vocab = {_need_text("vocab", token): _need_integer(f"vocab[{_show(token)}]", id) for token, id in vocab.items()}
+    if sorted(vocab.values()) != list(range(len(vocab))):
+        seen: set[int] = set()
+        for token, id in vocab.items():
+            if not 0 <= id < len(vocab) or id in seen:
+                raise TokenizerError(
+                    f"vocab[{_show(token)}]: got id {_show(id)}; only 0 to {len(vocab) - 1}, each once, are supported"
+                )
+            seen.add(id)
+    return vocab
+
+
+def _checked_added(added_tokens: Iterable[Sequence[Any]], vocab: Mapping[str, int]) -> list[AddedToken]:
+    """Return the added tokens by id, after checking contents and ids against the vocabulary."""
+    tokens, contents, next_id = [], set(), len(vocab)
+    for number, fields in enumerate(added_tokens):
+        where = f"added_tokens[{number}]"
+        token = _added_token(where, fields)
+        if token.content in contents:
+            raise TokenizerError(f"{where}.content: got {_show(token.content)} again; each content is supported once")
+        expected = vocab.get(token.content, next_id)
+        if token.id != expected:
+            known = "its id in the vocabulary" if token.content in vocab else "the next free id"
+            raise TokenizerError(f"{where}.id: got {_show(token.id)}; only {expected}, {known}, is supported")
+        next_id += token.content not in vocab
+        contents.add(token.content)
+        tokens.append(token)
+    return sorted(tokens, key=lambda token: token.id)
+
+
+def _added_token(where: str, fields: Sequence[Any]) -> AddedToken:
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or len(fields) not in (3, 4):
+        raise TypeError(f"{where}: got {_show(fields)}; only (content, id, special[, normalized]) is supported")
+    token = AddedToken(*fields)
+    if not _need_text(f"{where}.content", token.content):
+        raise TokenizerError(f'{where}.content: got ""; only texts that are not empty are supported')
+    for name, value in (("special", token.special), ("normalized", token.normalized)):
+        if type(value) is not bool:
+            raise TypeError(f"{where}.{name}: got {_show(value)}; only true and false are supported")
+    return token._replace(id=_need_integer(f"{where}.id", token.id))
+
+
+def _checked_merges(
+    merges: Iterable[tuple[str, str]], vocab: Mapping[str, int], added: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Return the merges as tuples, after checking halves, products and repetition."""
+    pairs: list[tuple[str, str]] = list(map(tuple, merges))  # type: ignore[arg-type]
+    seen: set[tuple[str, str]] = set()
+    for number, pair in enumerate(pairs):
+        where = f"merges[{number}]"
+        if len(pair) != 2 or not (isinstance(pair[0], str) and isinstance(pair[1], str)):
+            raise TypeError(f"{where}: got {_show(pair)}; only (left, right), two token strings, is supported")
+        for token in (*pair, pair[0] + pair[1]):
+            if token not in vocab:
+                raise TokenizerError(f"{where}: got token {_show(token)}; only tokens of the vocabulary are supported")
+        if pair in seen:
+            raise TokenizerError(f"{where}: got {_show(' '.join(pair))} again; each merge is supported once")
+        if pair[0] + pair[1] in added:
+            raise TokenizerError(f"{where}: product is an added token, got {_show(pair[0] + pair[1])}; ordinary text would become it")
+        seen.add(pair)
+    return pairs
+
+
+def _check_alphabet(vocab: Mapping[str, int], added: Mapping[str, int]) -> None:
+    """Refuse an added token that is a byte symbol of `vocab`, and a token whose bytes are undefined."""
+    alphabet = set(_byte_symbols())
+    for content in added:
+        if content in alphabet and content in vocab:
+            raise TokenizerError(f"added_tokens: byte symbol, got {_show(content)}; ordinary text would become it")
+    if not alphabet.issuperset("".join(vocab)):
+        for token in vocab:
+            if token not in added and not alphabet.issuperset(token):
+                raise TokenizerError(
+                    f"vocab[{_show(token)}]: undefined bytes, got a character outside the byte alphabet; "
+                    "only added tokens may have one"
+                )
+
+
+_PLAIN_SPLIT = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+def _checked_pre_tokenizer(declared: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the declared pre-tokenizer, `use_regex` written out, or the plain GPT-2 split for None."""
+    if declared is None:
+        return dict(_PLAIN_SPLIT)
+    where = "pre_tokenizer"
+    if _need_type(where, declared, dict).get("type") != "Sequence":
+        return _checked_split(where, declared)
+    _need_keys(where, declared, ("type", "pretokenizers"))
+    steps = _need_type(f"{where}.pretokenizers", declared["pretokenizers"], list)
+    if len(steps) != 2:
+        _refuse(f"{where}.pretokenizers", steps, "a Digits step and a ByteLevel step, in this order,")
+    digits = _need_keys(f"{where}.pretokenizers[0]", steps[0], ("type", "individual_digits"))
+    _need_value(f"{where}.pretokenizers[0].type", digits["type"], "Digits")
+    _need_value(f"{where}.pretokenizers[0].individual_digits", digits["individual_digits"], False, True)
+    split = _checked_split(f"{where}.pretokenizers[1]", steps[1])
+    return {"type": "Sequence", "pretokenizers": [dict(digits), split]}
+
+
+def _checked_split(where: str, declared: Any) -> dict[str, Any]:
+    _need_byte_level(where, declared)
+    _need_value(f"{where}.add_prefix_space", declared["add_prefix_space"], False)
+    _need_value(f"{where}.use_regex", declared.get("use_regex", True), True)
+    return {**declared, "use_regex": True}
+
+
+def _need_byte_level(where: str, declared: Any) -> None:
+    """Check a ByteLevel object, whose switches may be either bool; published files may lack `use_regex`."""
+    _need_type(where, declared, dict)
+    _need_value(f"{where}.type", declared.get("type"), "ByteLevel")
+    _need_keys(where, declared, ("type", "add_prefix_space", "trim_offsets"), ("use_regex",))
+    for switch in ("add_prefix_space", "trim_offsets", "use_regex"):
+        _need_value(f"{where}.{switch}", declared.get(switch, True), False, True)
+
+
+def _check_training(vocab_size: int, specials: Sequence[str], min_freq: int) -> None:
+    """Check the arguments of training before any text is read."""
+    least = 256 + len(_checked_specials(specials))
+    if _need_integer("vocab_size", vocab_size) < least:
+        raise TokenizerError(f"vocab_size: got {vocab_size}; at least {least} (256 byte symbols and the specials) is supported")
+    if _need_integer("min_freq", min_freq) < 1:
+        raise TokenizerError(f"min_freq: got {min_freq}; at least 1 is supported")
+
+
+def _checked_specials(specials: Iterable[str]) -> list[str]:
+    """Return the specials of training, after refusing those that ordinary text or a merge could become."""
+    bytes_of, checked = unicode_to_bytes(), []
+    for number, special in enumerate(_need_texts("specials", specials)):
+        where = f"specials[{number}]"
+        if not _need_text(where, special) or special in checked:
+            raise TokenizerError(f"{where}: got {_show(special)}; only texts that are not empty, each once, are supported")
+        if bytes_of.keys() >= set(special) and (len(special) == 1 or _from_symbols(special) != special.encode("utf-8")):
+            raise TokenizerError(
+                f"{where}: got {_show(special)}, which spells bytes in the byte alphabet; only texts that no merge can collide with are supported"
+            )
+        checked.append(special)
+    return checked
+
+
+# ======================================================================================================
+# Other formats: payloads, tokenizer.json, vocab.json and merges.txt, and files that are never overwritten
+# ======================================================================================================
+
+PAYLOAD_FORMAT, PAYLOAD_VERSION = "bpe-tokenizer", 1
+
+
+def _refuse(where: str, value: Any, supported: str) -> NoReturn:
+    raise FormatError(f"{where}: got {_show(value)}; only {supported} is supported")
+
+
+def _need_value(where: str, value: Any, *allowed: Any) -> None:
+    """Refuse `value` unless it equals one of `allowed` in type, too: True is not 1."""
+    if not any(type(value) is type(option) and value == option for option in allowed):
+        _refuse(where, value, " or ".join(json.dumps(option, ensure_ascii=False) for option in allowed))
+
+
+def _need_type(where: str, value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        _refuse(where, value, {dict: "an object", list: "a list", str: "a text", int: "an integer"}[kind])
+    return value
+
+
+def _need_keys(where: str, value: Any, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return `value`, an object that has all `required` keys and no key but these and the `optional` ones."""
+    _need_type(where or "top level", value, dict)
+    path = where + "." if where and not where.endswith((" ", ".")) else where
+    for key in required:
+        if key not in value:
+            raise FormatError(f"{path}{key}: missing; the key is required")
+    for key in value:
+        if key not in required and key not in optional:
+            raise FormatError(f"{path}{ascii(key)[1:-1]}: unknown key, got {_show(value[key])}; only {', '.join([*required, *optional])} are supported")
+    return value
+
+
+def _canonical_hash(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON of `value`: sorted keys, no blanks, ASCII."""
+    import hashlib
+
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def _with_hash(payload: dict[str, Any]) -> dict[str, Any]:
+    return {**payload, "sha256": _canonical_hash(payload)}
+
+
+def _check_hash(payload: Mapping[str, Any]) -> None:
+    computed = _canonical_hash({key: value for key, value in payload.items() if key != "sha256"})
+    if payload["sha256"] != computed:
+        _refuse("sha256", payload["sha256"], f"{computed}, the hash of this payload,")
+
+
+def _payload_class(payload: Any) -> type[Tokenizer]:
+    """Return the class that a payload's variant names, after checking its format and version."""
+    _need_type("payload", payload, dict)
+    classes = {kind.variant: kind for kind in (Tokenizer, BPETokenizer)}
+    for key, allowed in (("format", [PAYLOAD_FORMAT]), ("format_version", [PAYLOAD_VERSION]), ("variant", [*classes])):
+        if key not in payload:
+            raise FormatError(f"{key}: missing; the key is required")
+        _need_value(key, payload[key], *allowed)
+    return classes[payload["variant"]]
+
+
+def _read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return (name for messages, content) of a UTF-8 file, line ends as they are."""
+    name = os.fspath(path)
+    if not isinstance(name, str):
+        raise TypeError(f"path: got {type(path).__name__}; only str and os.PathLike of str are supported")
+    with open(name, "rb") as file:
+        return name, _decode_utf8(file.read(), name)
+
+
+def _decode_utf8(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{name}: invalid UTF-8, got byte 0x{data[error.start]:02x} at position {error.start}; only UTF-8 is supported"
+        ) from None
+
+
+def _read_json(path: str | os.PathLike[str]) -> tuple[str, Any]:
+    """Return (name for messages, value) of a JSON file; see `parse_json`."""
+    name, text = _read_text(path)
+    return name, parse_json(text, name)
+
+
+def parse_json(text: str, name: str = "JSON") -> Any:
+    """Parse strict JSON: a duplicate key, NaN, a byte order mark and nesting too deep are FormatErrors."""
+
+    def constant(value: str) -> NoReturn:
+        raise FormatError(f"got {value}; only JSON numbers are supported")
+
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=constant)
+    except RecursionError:
+        raise FormatError(f"{name}: nested too deep; only what Python's json can parse is supported") from None
+    except FormatError as error:
+        raise FormatError(f"{name}: {error}") from None
+    except ValueError as error:  # JSONDecodeError, or an integer with more digits than Python takes
+        raise FormatError(f"{name}: no valid JSON: {error}") from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        [(key, count)] = Counter(key for key, _ in pairs).most_common(1)
+        raise FormatError(f"key {_show(key)}: got it {count} times; each key is supported once")
+    return found
+
+
+def _need_vocab(where: str, vocab: Any) -> None:
+    """Check the types of a vocabulary from a file; the constructor checks the rest."""
+    _need_type(f"{where}vocab", vocab, dict)
+    if not {int}.issuperset(map(type, vocab.values())):
+        for token, id in vocab.items():
+            _need_type(f"{where}vocab[{_show(token)}]", id, int)
+
+
+# Fields of a tokenizer.json with a fixed set of values. Absent counts as null, or false for a switch, except
+# where a tuple begins with the value that absent stands for.
+_HEADER = {"version": (None, "1.0"), "truncation": (None,), "padding": (None,), "normalizer": (None,)}
+_MODEL = {
+    "type": ("BPE",),
+    "dropout": (None,),
+    "unk_token": (None,),
+    "continuing_subword_prefix": (None, ""),
+    "end_of_word_suffix": (None, ""),
+    "fuse_unk": (False,),
+    "byte_fallback": (False,),
+    "ignore_merges": (False,),
+}
+_ADDED_KEYS = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def _tokenizer_json_arguments(data: Any, where: str) -> tuple[Any, ...]:
+    """Return the arguments of `BPETokenizer` from a parsed `tokenizer.json`, its header and types checked."""
+    _need_type(where + "top level", data, dict)
+    _need_keys(where, data, ("version", "pre_tokenizer", "decoder", "model"), ("truncation", "padding", "normalizer", "post_processor", "added_tokens"))
+    _need_value(f"{where}version", data["version"], "1.0")
+    for key in ("truncation", "padding", "normalizer"):
+        _need_value(f"{where}{key}", data.get(key), None)
+    _need_type(f"{where}pre_tokenizer", data["pre_tokenizer"], dict)
+    if data.get("post_processor") is not None:
+        _need_byte_level(f"{where}post_processor", data["post_processor"])
+    _need_byte_level(f"{where}decoder", data["decoder"])
+    vocab, merges = _model_arguments(data["model"], f"{where}model")
+    return vocab, merges, _added_arguments(data.get("added_tokens"), where), data["pre_tokenizer"]
+
+
+def _model_arguments(model: Any, where: str) -> tuple[Any, list[tuple[str, str]]]:
+    _need_keys(where, model, ("vocab", "merges"), tuple(_MODEL))
+    for key, allowed in _MODEL.items():
+        _need_value(f"{where}.{key}", model.get(key, allowed[0]), *allowed)
+    _need_vocab(f"{where}.", model["vocab"])
+    merges = _need_type(f"{where}.merges", model["merges"], list)
+    if merges and type(merges[0]) is str:
+        pairs = [tuple(row.split(" ")) if type(row) is str else () for row in merges]
+    else:
+        pairs = [tuple(row) if type(row) is list and {str}.issuperset(map(type, row)) else () for row in merges]
+    for number, pair in enumerate(pairs):
+        if len(pair) != 2:
+            _refuse(f"{where}.merges[{number}]", merges[number], 'all "a b" strings or all ["a", "b"] pairs')
+    return model["vocab"], pairs
+
+
+def _added_arguments(rows: Any, where: str) -> list[tuple[Any, ...]]:
+    if rows is None:
+        return []
+    tokens = []
+    for number, row in enumerate(_need_type(f"{where}added_tokens", rows, list)):
+        place = f"{where}added_tokens[{number}]"
+        _need_keys(place, row, _ADDED_KEYS)
+        for key in ("single_word", "lstrip", "rstrip"):
+            _need_value(f"{place}.{key}", row[key], False)
+        for key in ("normalized", "special"):
+            _need_value(f"{place}.{key}", row[key], False, True)
+        _need_type(f"{place}.id", row["id"], int)
+        _need_type(f"{place}.content", row["content"], str)
+        tokens.append((row["content"], row["id"], row["special"], row["normalized"]))
+    return tokens
+
+
+def _read_merges(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Read a `merges.txt`: one merge a line, only a line feed ends a line, one CR before it is dropped."""
+    name, text = _read_text(path)
+    if text.startswith("\ufeff"):
+        raise FormatError(f"{name}: line 1: got a byte order mark; only plain UTF-8 is supported")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()  # after the last line feed there is no line
+    merges = []
+    for number, line in enumerate(lines, 1):
+        line = line.removesuffix("\r")
+        if line.startswith("#version"):
+            continue
+        if line.count(" ") != 1:
+            raise FormatError(f'{name}: line {number}: got {_show(line)}; only two tokens and one space between, "a b", are supported')
+        merges.append(tuple(line.split(" ")))
+    return merges
+
+
+def write_new(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8 to a path where nothing is yet; all of it or nothing.
+
+    Raises FileExistsError where anything is there, a dangling link included. The text goes to a hidden file
+    in the same folder first. An error, or a signal that Python sees, leaves nothing behind; a killed process
+    may leave the hidden file.
+    """
+    name = os.fspath(path)
+    if os.path.lexists(name):  # before any work; the link below is what decides
+        raise FileExistsError(17, "already there, and nothing is overwritten", name)
+    hidden = os.path.join(os.path.dirname(name), f".tmp-{os.urandom(8).hex()}")
+    try:
+        with open(hidden, "xb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        _publish(hidden, name)
+    finally:
+        try:
+            os.unlink(hidden)
+        except FileNotFoundError:
+            pass
+
+
+def _publish(hidden: str, name: str) -> None:
+    """Give the finished file its name in one step that fails where the name is taken."""
+    try:
+        os.link(hidden, name)
+    except FileExistsError:
+        raise FileExistsError(17, "already there, and nothing is overwritten", name) from None
+    except OSError:  # no hard links here: take the name with an empty file, then put the finished one in its place
+        with open(name, "xb"):
+            pass
+        try:
+            os.replace(hidden, name)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+def format_json(value: Any, indent: str = "") -> str:
+    """Return `value` as JSON for people and diffs: what holds only scalars stands on one line."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    if not any(isinstance(item, (dict, list, tuple)) for item in items):
+        return json.dumps(value, ensure_ascii=False)
+    inner = indent + "  "
+    if isinstance(value, dict):
+        lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {format_json(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    return "[\n" + ",\n".join(inner + format_json(item, inner) for item in value) + f"\n{indent}]"
+
+
+# ======================================================================================================
+# Report: what was learned, and what it costs on text that was not
+# ======================================================================================================
+
+REPORT_SCHEMA, REPORT_VERSION = "bpe-report", 1
+CORPUS_SCHEMA, CORPUS_VERSION = "bpe-corpus", 1
+SPLITS = ("train", "validation", "test")
+VARIANTS = ("document", "gpt2")
+
+# Texts that no split of the corpus holds: other scripts, code, emoji, one accent in its two spellings, and the
+# spelling of a control token.
+UNSEEN = (
+    "Καλημέρα κόσμε",
+    "ночной поезд",
+    "日本語の文章",
+    "नमस्ते दुनिया",
+    "مرحبا بالعالم",
+    "def twice(x):\n    return x + x\n",
+    "👩‍🚀🎉",
+    "caf\u00e9",
+    "cafe\u0301",
+    "<eos>",
+)
+
+_NOTES = [
+    "Token perplexities of different output alphabets cannot be ranked: their tokens are different units.",
+    "Nats per UTF-8 byte share a denominator, but they score one canonical path of tokens; other paths spell the "
+    "same bytes, so this is no normalized string likelihood.",
+    "The loss at each EOS is in the numerator of nats per UTF-8 byte, and no byte for it in the denominator.",
+]
+
+
+class Document(NamedTuple):
+    """One text of a corpus, with its id and its split."""
+
+    id: str
+    split: str
+    text: str
+
+
+class Corpus(NamedTuple):
+    """The documents of a corpus file, in its order, and the SHA-256 of the file's bytes."""
+
+    sha256: str
+    documents: list[Document]
+
+    def texts(self, split: str) -> list[str]:
+        """Return the texts of one split."""
+        return [document.text for document in self.documents if document.split == split]
+
+
+def read_corpus(path: str | os.PathLike[str]) -> Corpus:
+    """Read a corpus file; see `parse_corpus`."""
+    with open(path, "rb") as file:
+        return parse_corpus(file.read(), os.fspath(path))
+
+
+def parse_corpus(data: bytes, name: str = "corpus") -> Corpus:
+    """Parse `{"schema": "bpe-corpus", "schema_version": 1, "language": str, "documents": [...]}`.
+
+    Each document has an id, used once, a split (train, validation or test) and a text. At least one is a
+    training document. Anything else is a FormatError that names the place; `name` begins the message.
+    """
+    import hashlib
+
+    parsed, where = parse_json(_decode_utf8(data, name), name), f"{name}: "
+    _need_keys(where, parsed, ("schema", "schema_version", "language", "documents"))
+    _need_value(f"{where}schema", parsed["schema"], CORPUS_SCHEMA)
+    _need_value(f"{where}schema_version", parsed["schema_version"], CORPUS_VERSION)
+    _need_type(f"{where}language", parsed["language"], str)
+    documents: list[Document] = []
+    seen: set[str] = set()
+    for number, row in enumerate(_need_type(f"{where}documents", parsed["documents"], list)):
+        documents.append(_corpus_document(f"{where}documents[{number}]", row))
+        if documents[-1].id in seen:
+            raise FormatError(f"{where}documents[{number}].id: got {_show(row['id'])} again; each id is supported once")
+        seen.add(documents[-1].id)
+    if not any(document.split == "train" for document in documents):
+        raise FormatError(f"{where}documents: no training document, got {len(documents)} documents; at least one with split train is required")
+    return Corpus(hashlib.sha256(data).hexdigest(), documents)
+
+
+def _corpus_document(where: str, row: Any) -> Document:
+    _need_keys(where, row, ("id", "split", "text"))
+    for key in ("id", "split", "text"):
+        _need_text(f"{where}.{key}", _need_type(f"{where}.{key}", row[key], str))
+    _need_value(f"{where}.split", row["split"], *SPLITS)
+    if not row["id"]:
+        _refuse(f"{where}.id", "", "a text that is not empty")
+    return Document(row["id"], row["split"], row["text"])
+
+
+class _Run:
+    """One training run of either variant on the functions of `core`, and its encoding."""
+
+    def __init__(self, texts: list[str], variant: str, merge_budget: int, core: Core) -> None:
+        self.variant, self.core = variant, core
+        if variant == "document":
+            training_sequences(texts, merge_budget)  # checks the bounds
+        elif _need_integer("merge_budget", merge_budget) < 0:
+            raise TokenizerError(f"merge_budget: got {merge_budget}; at least 0 is supported")
+        first_id = FIRST_MERGE_ID if variant == "document" else 256
+        sequences = [unit for text in texts for unit in self.units(text)]
+        self.merges = train_merges(sequences, merge_budget, first_id=first_id, core=core)
+        self.rules = [(merge.pair, merge.id) for merge in self.merges]
+
+    def units(self, text: str) -> list[list[int]]:
+        """Return the sequences of ids that merges never cross: the document, or each pre-token."""
+        if self.variant == "document":
+            return [list(text.encode("utf-8"))]
+        ids = _symbol_ids()
+        return [[ids[byte] for byte in pretoken.encode("utf-8")] for pretoken in pretokenize_gpt2(text)]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`; for merges that were trained, applying them in turn is merging by rank."""
+        return [id for unit in self.units(text) for id in self.core.apply_merges(unit, self.rules)]
+
+    def tokenizer(self) -> Tokenizer:
+        """Return the trained tokenizer."""
+        if self.variant == "document":
+            return Tokenizer(self.rules)
+        tokens = sorted(_byte_symbols())
+        pairs = []
+        for left, right in (pair for pair, _ in self.rules):
+            pairs.append((tokens[left], tokens[right]))
+            tokens.append(tokens[left] + tokens[right])
+        return BPETokenizer({token: id for id, token in enumerate(tokens)}, pairs)
+
+
+def build_report(
+    corpus: Corpus,
+    *,
+    variant: str = "document",
+    merge_budget: int = MERGE_BUDGET,
+    unseen: Sequence[tuple[str, int | None]] = (),
+    explanation: str | None = None,
+    core: Core = CORE,
+    implementation: str = "reference",
+) -> dict[str, Any]:
+    """Train on the corpus's training documents and report on all of it; see the README for each key.
+
+    `unseen` are further texts, each with the byte count expected before looking, or None. Only training
+    documents are fitted: held-out text changes nothing in `tokenizer`, `merges` or `training_ids`. Sums are
+    `math.fsum`, and each figure comes from unrounded ones and is then rounded to six places.
+    """
+    _need_value("variant", variant, *VARIANTS)
+    run = _Run(corpus.texts("train"), variant, merge_budget, core)
+    tokenizer = run.tokenizer()
+    ids = {document.id: run.encode(document.text) for document in corpus.documents}
+    rows = [(text, None) for text in UNSEEN] + [(_need_text("unseen", text), count) for text, count in unseen]
+    unseen_rows = [_unseen_row(tokenizer, run.encode(text), text, count) for text, count in rows]
+    return {
+        "schema": REPORT_SCHEMA,
+        "schema_version": REPORT_VERSION,
+        "implementation": implementation,
+        "policy": _policy(variant, merge_budget),
+        "corpus": _corpus_summary(corpus),
+        "tokenizer": tokenizer.to_payload(),
+        "merges": [_merge_row(tokenizer, rank, merge) for rank, merge in enumerate(run.merges)],
+        "training_ids": {document.id: ids[document.id] for document in corpus.documents if document.split == "train"},
+        "round_trips": [_round_trip(tokenizer, d.split, d.id, d.text, ids[d.id]) for d in corpus.documents]
+        + [_round_trip(tokenizer, "unseen", f"unseen-{n:02}", row["text"], row["ids"]) for n, row in enumerate(unseen_rows, 1)],
+        "held_out": {split: _held_out(corpus.texts(split), run.encode) for split in SPLITS[1:]},
+        "baselines": _baselines(corpus, run, tokenizer),
+        "unseen": unseen_rows,
+        "explanation": None if explanation is None else _need_text("explanation", explanation),
+    }
+
+
+def _policy(variant: str, merge_budget: int) -> dict[str, Any]:
+    document = variant == "document"
+    return {
+        "variant": variant,
+        "merge_budget": merge_budget,
+        "stop_rule": "at the merge budget, or when no pair occurs twice",
+        "tie_rule": "most frequent pair; on a tie the smallest (left id, right id)",
+        "normalization": "none",
+        "pre_tokenization": "none; merges may cross spaces and line ends inside a document"
+        if document
+        else "the GPT-2 expression over Unicode 16.0; merges never cross a pre-token",
+        "bos_id": BOS_ID if document else None,
+        "eos_id": EOS_ID if document else None,
+        "alpha": ALPHA,
+    }
+
+
+def _corpus_summary(corpus: Corpus) -> dict[str, Any]:
+    return {
+        "sha256": corpus.sha256,
+        "document_ids": {split: [d.id for d in corpus.documents if d.split == split] for split in SPLITS},
+        "bytes": {split: sum(_utf8_length(text) for text in corpus.texts(split)) for split in SPLITS},
+        "code_points": {split: sum(map(len, corpus.texts(split))) for split in SPLITS},
+    }
+
+
+def _utf8_length(text: str) -> int:
+    return len(text.encode("utf-8"))
+
+
+def _text_or_none(data: bytes) -> str | None:
+    """Return `data` as text, or None where it is no UTF-8, such as part of a character."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _merge_row(tokenizer: Tokenizer, rank: int, merge: Merge) -> dict[str, Any]:
+    data = tokenizer.token_bytes(merge.id)
+    return {
+        "rank": rank,
+        "pair": list(merge.pair),
+        "id": merge.id,
+        "count_when_chosen": merge.count,
+        "bytes": data.hex(),
+        "text": _text_or_none(data),
+    }
+
+
+def _round_trip(tokenizer: Tokenizer, split: str, name: str, text: str, ids: list[int]) -> dict[str, Any]:
+    return {
+        "split": split,
+        "id": name,
+        "bytes_in": _utf8_length(text),
+        "bytes_out_equal": tokenizer.decode_bytes(ids) == text.encode("utf-8"),
+        "token_count": len(ids),
+    }
+
+
+def _unseen_row(tokenizer: Tokenizer, ids: list[int], text: str, predicted: int | None) -> dict[str, Any]:
+    return {
+        "text": text,
+        "bytes": _utf8_length(text),
+        "bytes_predicted": predicted,
+        "tokens": len(ids),
+        "ids": ids,
+        "token_texts": [_text_or_none(tokenizer.token_bytes(id)) for id in ids],
+        "round_trip": tokenizer.decode_bytes(ids) == text.encode("utf-8"),
+    }
+
+
+def _figure(value: float) -> float:
+    """Round a figure of the report; the only place where one is rounded."""
+    return round(value, 6)
+
+
+def _ratio(numerator: float, denominator: int) -> float | None:
+    return _figure(numerator / denominator) if denominator else None
+
+
+def _held_out(texts: list[str], encode: Callable[[str], list[int]]) -> dict[str, Any]:
+    """Measure what the frozen merges cost on one held-out split; framing is excluded."""
+    size, points = sum(map(_utf8_length, texts)), sum(map(len, texts))
+    tokens = sum(len(encode(text)) for text in texts)
+    return {
+        "documents": len(texts),
+        "utf8_bytes": size,
+        "code_points": points,
+        "content_tokens": tokens,
+        "bytes_per_token": _ratio(size, tokens),
+        "tokens_per_code_point": _ratio(tokens, points),
+    }
+
+
+def _baselines(corpus: Corpus, run: _Run, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Fit bigram counts on training documents and score the held-out splits, in bytes and in tokens."""
+    content = tokenizer.vocab_size - len(tokenizer.special_ids)
+    return {
+        "raw_bytes": _baseline(corpus, "byte", lambda text: list(text.encode("utf-8")), 256 + 1),
+        "bpe": _baseline(corpus, "token", run.encode, content + 1),
+        "notes": _NOTES,
+    }
+
+
+def _baseline(corpus: Corpus, unit: str, encode: Callable[[str], list[int]], alphabet: int) -> dict[str, Any]:
+    """Score one unit by add-alpha bigrams; `alphabet` is the number of outputs, EOS included."""
+    pairs = Counter(step for text in corpus.texts("train") for step in _steps(encode(text)))
+    contexts: Counter[Any] = Counter()
+    for (context, _), count in pairs.items():
+        contexts[context] += count
+    row: dict[str, Any] = {"unit": unit, "output_alphabet_size": alphabet}
+    for split in SPLITS[1:]:
+        texts = corpus.texts(split)
+        steps = [step for text in texts for step in _steps(encode(text))]
+        losses = [-math.log((pairs[step] + ALPHA) / (contexts[step[0]] + ALPHA * alphabet)) for step in steps]
+        row[split] = _loss_figures(math.fsum(losses), len(steps), sum(map(_utf8_length, texts)))
+    return row
+
+
+def _steps(ids: list[int]) -> Iterator[tuple[Any, Any]]:
+    """Yield (previous, scored) for each id and one EOS; BOS is context only. Neither is an id."""
+    return zip(["bos", *ids], [*ids, "eos"])
+
+
+def _loss_figures(nats: float, tokens: int, size: int) -> dict[str, Any]:
+    return {
+        "tokens_scored": tokens,
+        "nats": _figure(nats),
+        "nats_per_token": _ratio(nats, tokens),
+        "token_perplexity": _figure(math.exp(nats / tokens)) if tokens else None,
+        "nats_per_utf8_byte": _ratio(nats, size),
+    }
+
+
+# ======================================================================================================
+# Starter: the checks that a repair has to pass before it gives a report
+# ======================================================================================================
+
+CHECK_SECONDS = 5  # for all checks together; they take milliseconds
+
+
+class Check(NamedTuple):
+    """One call of a repaired function, what it has to return, and what a wrong answer most likely means."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    expected: Any
+    hint: str
+
+
+_AB, _BC = ((97, 98), 258), ((98, 99), 258)
+
+CHECKS = (
+    Check("pair_counts", ([],), {}, "no documents, no pairs: an empty dict"),
+    Check("pair_counts", ([[97]],), {}, "one id alone has no neighbour"),
+    Check("pair_counts", ([[97, 98]],), {(97, 98): 1},
+          "the keys are (left, right) tuples and the values integers; the last pair counts, and so does a pair that "
+          "occurs once: when to stop is for the training loop to decide"),
+    Check("pair_counts", ([[97, 98, 99]],), {(97, 98): 1, (98, 99): 1},
+          "every pair is counted, overlapping ones and all of a tie: which pair wins is for the training loop to decide"),
+    Check("pair_counts", ([[97, 98, 97, 98]],), {(97, 98): 2, (98, 97): 1},
+          "every pair is counted, not only the most frequent"),
+    Check("pair_counts", ([[97, 97, 97]],), {(97, 97): 2},
+          "overlaps count: in a a a the pair (a, a) stands at place 0 and at place 1; only replacing is without overlap"),
+    Check("pair_counts", ([[97, 98], [99, 100]],), {(97, 98): 1, (99, 100): 1},
+          "documents are isolated: no pair spans the end of one document and the start of the next"),
+    Check("pair_counts", ([[97, 98], [97, 98]],), {(97, 98): 2}, "the counts of all documents add up"),
+    Check("merge_pair", ([], (97, 98), 258), [], "nothing in, nothing out: an empty list"),
+    Check("merge_pair", ([97, 98], (97, 98), 258), [258],
+          "the pair becomes new_id itself, in a new list"),
+    Check("merge_pair", ([99, 97], (97, 98), 258), [99, 97], "what is not the pair is kept, the last id included"),
+    Check("merge_pair", ([98, 97], (97, 98), 258), [98, 97], "(left, right) is ordered: b a is not a b"),
+    Check("merge_pair", ([97, 98, 99, 97, 98], (97, 98), 258), [258, 99, 258], "every occurrence is replaced, not only the first"),
+    Check("merge_pair", ([97, 97, 97], (97, 97), 258), [258, 97],
+          "left to right without overlap: the first two are used up, no id is shared by two replacements, and the last one is left over"),
+    Check("merge_pair", ([97, 97, 97, 97], (97, 97), 258), [258, 258],
+          "after a replacement go on behind it: four ids hold two replacements, and a new id is not looked at again"),
+    Check("apply_merges", ([97, 98], []), [97, 98], "no rules, no change: a list equal to the input"),
+    Check("apply_merges", ([97, 98, 99], [_AB]), [258, 99], "a rule is ((left, right), new_id): its pair becomes its new_id"),
+    Check("apply_merges", ([97, 98, 97, 98], [_AB]), [258, 258], "a rule is applied at every place, not once at the first"),
+    Check("apply_merges", ([97, 98, 99], [_AB, ((258, 99), 259)]), [259], "a later rule may use what an earlier one made: each works on the result so far"),
+    Check("apply_merges", ([97, 98, 99, 98, 99], [_BC, ((97, 98), 259)]), [97, 258, 258],
+          "rank order: the first rule of the list goes first, over the whole sequence, although another pair stands further left"),
+    Check("apply_merges", ([97, 98, 99, 97, 98], [_BC, ((97, 98), 259)]), [97, 258, 259],
+          "nothing is counted anew: the rules' order is frozen, however often their pairs occur in this input"),
+)  # fmt: skip
+
+
+def _small_calls() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield calls of the three functions from small to large, every one over few ids."""
+    from itertools import product
+
+    short = [list(ids) for size in range(6) for ids in product((97, 98), repeat=size)]
+    yield from (("pair_counts", ([ids],)) for ids in short)
+    yield from (("pair_counts", ([a, b],)) for a in short[:15] for b in short[:15])
+    mixed = [list(ids) for size in range(5) for ids in product((97, 98, 258), repeat=size)]
+    pairs = [(97, 97), (97, 98), (98, 97), (258, 97), (98, 258)]
+    yield from (("merge_pair", (ids, pair, 259)) for ids in mixed for pair in pairs)
+    rules = [_AB, ((98, 97), 259), ((97, 97), 260), ((258, 97), 261), ((258, 258), 262)]
+    orders = [rules, [rules[1], rules[0], rules[2]], [rules[2], ((260, 260), 263), rules[0]]]
+    yield from (("apply_merges", (ids, order)) for ids in short for order in orders)
+
+
+def _all_checks() -> Iterator[Check]:
+    """Yield `CHECKS`, then after each function's own every small call with the reference's answer."""
+    for name in Core._fields:
+        yield from (check for check in CHECKS if check.function == name)
+        for function, arguments in _small_calls():
+            if function == name:
+                yield Check(name, arguments, getattr(CORE, name)(*arguments), "compare with the docstring, step by step, on this input")
+
+
+def _wrong_answer(check: Check, function: Callable[..., Any]) -> str | None:
+    """Call `function` as `check` says; return the message of a wrong answer, or None for a right one."""
+    import copy
+
+    arguments = copy.deepcopy(check.arguments)
+    try:
+        got = function(*arguments)
+    except BaseException as error:  # SystemExit too: nothing that a repair does may look like success
+        return _check_message(check, f"{type(error).__name__}: {error}", "it raised an exception instead of returning")
+    kind = type(check.expected)
+    if got is None:
+        return _check_message(check, "None", "it returned None: a return statement is missing or stands in the wrong place")
+    if not isinstance(got, kind):
+        return _check_message(check, f"{got!r} ({type(got).__name__})", f"it has to return a {kind.__name__}")
+    if kind(got) != check.expected or repr(_sorted(kind(got))) != repr(_sorted(check.expected)):
+        return _check_message(check, repr(got), check.hint, _first_difference(got, check.expected))
+    if arguments != check.arguments:
+        return _check_message(check, repr(arguments), "it changed its argument: build a new list and leave the old one alone")
+    return None
+
+
+def _sorted(value: Any) -> Any:
+    return sorted(value.items()) if isinstance(value, dict) else value
+
+
+def _first_difference(got: Any, expected: Any) -> str:
+    """Name the first place where an answer differs from the expected one."""
+    if isinstance(expected, dict):
+        for key in [*expected, *got]:
+            if key not in got or key not in expected:
+                return f"{key!r} is {'missing' if key in expected else 'not expected'}"
+            if got[key] != expected[key]:
+                return f"{key!r} is {got[key]!r} instead of {expected[key]!r}"
+        return "a key or value of another type"
+    for place, (a, b) in enumerate(zip(got, expected)):
+        if a != b or type(a) is not type(b):
+            return f"place {place} holds {a!r} instead of {b!r}"
+    return f"the length is {len(got)} instead of {len(expected)}"
+
+
+def _check_message(check: Check, got: str, hint: str, difference: str = "") -> str:
+    call = f"{check.function}({', '.join(map(repr, check.arguments))})"
+    lines = [
+        f"{check.function} gives a wrong output",
+        f"  call        {call}",
+        f"  got         {got if len(got) <= 200 else got[:197] + '...'}",
+        f"  expected    {check.expected!r}",
+    ]
+    if difference:
+        lines.append(f"  difference  {difference}")
+    return "\n".join([*lines, f"  hint        {hint}"])
+
+
+def run_checks(path: str, say: Callable[[str], None]) -> None:
+    """Load the starter at `path` and check it, in this process; `say` gets each step and its outcome.
+
+    Meant for a child process, as a repair may never return: `check_starter` starts one.
+    """
+    import importlib.util
+
+    try:
+        spec = importlib.util.spec_from_file_location("repaired_starter", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        return say(f"wrong starter.py does not run\n  got         {type(error).__name__}: {error}\n  expected    a file that Python can read\n  hint        the error names the line; an indent, a colon or a bracket is a good first guess")
+    for check in _all_checks():
+        function = getattr(module, check.function, None)
+        say("start " + _check_message(check, "no answer in time", "it does not end: a loop whose index does not grow, say"))
+        wrong = _wrong_answer(check, function) if callable(function) else _check_message(check, "no such function", f"starter.py has to define {check.function}")
+        if wrong:
+            return say("wrong " + wrong)
+    say("right")
+
+
+def check_starter(path: str, seconds: float = CHECK_SECONDS) -> str | None:
+    """Check the three functions of the starter at `path`; return the first wrong output, or None.
+
+    They run in a child process with a time limit, so a loop without end is a wrong output like any other.
+    What they print is not shown.
+    """
+    import subprocess
+
+    command = [sys.executable, "-B", os.path.abspath(__file__), "--check-starter", os.path.abspath(path)]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        output = child.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        child.kill()
+        output = child.communicate()[0]
+    said = [json.loads(line) for line in output.decode("utf-8", "replace").splitlines() if line.endswith('"')]
+    last = said[-1] if said else "start starter.py was not loaded in time\n  hint        code outside the functions does not end"
+    return None if last == "right" else last.partition(" ")[2]
+
+
+# ======================================================================================================
+# Command line
+# ======================================================================================================
+
+
+class _Usage(Exception):
+    """Wrong usage: one line, exit code 2."""
+
+
+def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 1 bad data, a limit or a failed check, 2 wrong usage.
+
+    `starter` is the path of a starter that calls this with its own `core`: its functions are checked first
+    and then build the report.
+    """
+    program = os.path.basename(starter or __file__)
+    try:
+        return _report_command(list(sys.argv[1:] if argv is None else argv), program, core, starter)
+    except _Usage as error:
+        return _fail(f"{program}: {error}", 2)
+    except BrokenPipeError:
+        return _close_quietly()
+    except KeyboardInterrupt:
+        return _fail(f"{program}: interrupted", 130)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{program}: {place}{error.strerror or error}", 1)
+    except (TokenizerError, MemoryError) as error:
+        return _fail(f"{program}: {error or 'out of memory'}", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    if sys.stderr is not None:
+        data = (message + "\n").encode("utf-8", "surrogateescape")
+        try:
+            getattr(sys.stderr, "buffer", sys.stderr).write(data if hasattr(sys.stderr, "buffer") else data.decode("utf-8"))
+            sys.stderr.flush()
+        except OSError:
+            pass
+    return code
+
+
+def _close_quietly() -> int:
+    """End after the reader of standard output went away: nothing more is written, at exit neither."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _utf8_argument(argument: str) -> str:
+    """Read an argument that is a text, not a path, as UTF-8 under any locale; what is no UTF-8 stays as it is."""
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeError:
+        return argument
+
+
+def _write_output(text: str) -> None:
+    """Write `text` to standard output in UTF-8, line ends as they are, on every platform."""
+    if sys.stdout is None:
+        raise OSError("standard output is closed")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.flush()
+
+
+def _parser(program: str, **options: Any) -> Any:
+    """Return an argument parser whose errors are one line and no usage block."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise _Usage(f"{message}; see {self.prog} -h")
+
+    return Parser(prog=program, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+
+def _report_command(argv: list[str], program: str, core: Core, starter: str | None) -> int:
+    """Build the report and write it; the command without a subcommand."""
+    if starter is None and argv[:1] == ["--check-starter"]:
+        run_checks(argv[1], lambda text: print(json.dumps(text), file=sys.__stdout__, flush=True))
+        return 0
+    options = _report_options(argv, program)
+    if options.output != "-" and os.path.lexists(options.output):
+        raise FileExistsError(17, "already there, and nothing is overwritten", options.output)
+    if starter is not None and (wrong := check_starter(starter)):
+        return _fail(f"{program}: no report yet: {wrong}", 1)
+    corpus = _report_corpus(options.corpus)
+    arguments = {
+        "variant": options.variant,
+        "merge_budget": options.merges,
+        "unseen": options.unseen,
+        "explanation": options.explanation,
+    }
+    report = build_report(corpus, **arguments)
+    if starter is not None:
+        report = _starter_report(report, lambda: build_report(corpus, **arguments, core=core, implementation="starter"))
+    text = format_json(report) + "\n"
+    if options.output == "-":
+        _write_output(text)
+    else:
+        write_new(options.output, text)
+    return 0
+
+
+def _starter_report(report: dict[str, Any], build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the report of a starter, refusing one that is not the reference's: no check knows every fault."""
+    try:
+        own = build()
+    except Exception as error:  # a fault of the starter's functions that only this corpus brings out
+        raise TokenizerError(f"no report yet: the three functions fail on this corpus: {type(error).__name__}: {error}") from None
+    for key in report:
+        if key != "implementation" and own[key] != report[key]:
+            raise TokenizerError(f"no report yet: {key} differs from the reference's on this corpus")
+    return own
+
+
+def _report_corpus(path: str | None) -> Corpus:
+    if path == "-":
+        return parse_corpus(sys.stdin.buffer.read(), "standard input")
+    return read_corpus(path or os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus.json"))
+
+
+def _report_options(argv: list[str], program: str) -> Any:
+    import argparse
+
+    unseen: list[tuple[str, int | None]] = []
+
+    def add_unseen(text: str) -> None:
+        unseen.append((_utf8_argument(text), None))
+
+    def add_prediction(text: str) -> None:
+        if not unseen or unseen[-1][1] is not None:
+            raise argparse.ArgumentTypeError("it belongs behind an --unseen TEXT, once")
+        if not text.isascii() or not text.isdigit():
+            raise argparse.ArgumentTypeError(f"got {_show(text)}; only a byte count is supported")
+        unseen[-1] = (unseen[-1][0], int(text))
+
+    parser = _parser(
+        program,
+        description="Train on corpus.json and write the report.",
+        epilog=f"example: python3 -B {program} --output my-report.json",
+    )
+    parser.add_argument("--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    parser.add_argument("--corpus", metavar="FILE", help="default: the corpus.json beside the script")
+    parser.add_argument("--variant", choices=VARIANTS, default="document")
+    parser.add_argument("--merges", metavar="N", type=int, default=MERGE_BUDGET, help=f"the merge budget (default {MERGE_BUDGET})")
+    parser.add_argument("--unseen", metavar="TEXT", type=add_unseen, help="a text of your own; repeatable")
+    parser.add_argument("--predict", metavar="N", type=add_prediction, help="the byte count you expect of the --unseen before it")
+    parser.add_argument("--explanation", metavar="TEXT", type=_utf8_argument, help="what you predicted, saw and repaired; kept word for word")
+    parser.add_argument("--version", action="version", version=f"{program} {__version__}")
+    options = parser.parse_args(argv)
+    options.unseen = unseen
+    return options
+
+
+# ======================================================================================================
+# Packed tables
+# ======================================================================================================
+
+# The numbers that Unicode 17.0 has and 16.0 has not, as [first, past the last, ...]: only the Digits step takes them.
+_DIGITS_SINCE_17 = (0x11DE0, 0x11DEA, 0x16FF4, 0x16FF7)
+
+# Letters (L*, 677 ranges) and numbers (N*, 144 ranges) of Unicode 16.0: from range to range the distance to its
+# first code point and its length, as base-128 varints, compressed, in Base64. `_class_bounds` unpacks them.
+_LETTERS = (
+    "eNpdVE+IG1UY5/e9fzMvM5OZSbKTZJNMdpONm2R3k+3+sd2FNu3aXUoPFcXKChZERFARoXvTQ5UWD9qLBw8KPah4EyoU"
+    "dD1VqCyoPfnnKKXUelDqVfTiN0kr1Jl5b3jf+37v+33/3vGqrg5gIaESpPhWSC9QBsCbUCCSgAYEr4t4Eu/A+RToEHR3"
+    "Z1rKxX6L8DyQJ0NWEEKgUd/NoTzjMlBNSbgMTSomp8rQUW9jXSCGsflQOkQ0BbYjpGCcTxABWThaTuSUvSlbL4gwO2Qi"
+    "Uxk+TwlyD/BjWYPReURMVQhIJgKQICGEN4VVJ6OAUKDKG0QNyInEZsiURXmKMgvdjL8SjihrFYsyUweZjSHIMxvZiQpl"
+    "ni3IBSmgJJs45qA9rc73iwi1ZD8EGSF9D1EnU6c+bhIkZcGU1OUx898qjyM8b82F4VnS4g9JEarqtHZM7BeCOPDZn9UW"
+    "52Rr1yia5dO2bbrcIJVbkNX1xF17As8OIme94ZNdqLa7wrYpp/okupLTRQLqOkbvE2nq8HAweVJaG0dcgGmSlj4HwOzB"
+    "R+i/wLY4/BBKT3QlciSVklilf4q/QnNUvYlXhw3CxDV46H0cPwnqKUXyrBZ4BlL1cS5qDsML8vrK6PJn2FqiyyRCS8VB"
+    "mNL2sksv0hZlcXVKIUdfIqmvBoeOMhqUq9mkUjeDGkIFaxW6iYBT5EkcYo5EKgOWBeWM8DR7qMd8+gj0+fonT3uJXL54"
+    "4h7RSx3jKZUlzWfmGBfVKzO/Uzyi9XlvT+FttLn8c7tifAiJlocqCqyVp2D29UuiLpYHTb/IZdmxDWpLZ3gFcVu25byz"
+    "6uWQHxfg/b9Y9b4gd8o6ZY0e3JOaOS5kuaDEJm56nI+1U7a6fVjTCHnJPtd7dVFvOahNr/NOwY9fPfXoir/itzs1N/kb"
+    "PU2h2KxzU0z14qXSdOKtHeGI+YvNSrVdZ8NOS8AbBrLErrViVAp0bFxdzMeaQeehFonhqYbNQgBOY4XVFtZiWRSNYZFF"
+    "X2LQle1hEZt9HzvTc2YfC3uj1OGAOQwp51n/nEOPcIOjBjtvUEJuqYD41AFmUhdzEZYbr2WmOiVUuALRDHBABcb5mH0D"
+    "Zz4wd3ED3xefy191Il35MFUHcn+tcdvflyaNzkSNeBjKtKQKV8XiDxhdwGmFE/6IqdX+Gjg/u13720k59uVj7p06d3Ig"
+    "nXfFxfhl5QvX2LtLT2GHu5s/vnk8pmlwnDvM4X8tu9u4bAx+JKqw7+n/hnMtSLW+REffw6I1Ib6mRrxwR9TuZBfLn4yT"
+    "WUXgG2w+ZnDNlZjOwkgY35rILkg5aRpxX/7gyVYZazlWsIg4EQrRjdlbN6n5VVP/AnprMfh8I39PflS4Im/nvuuoW81/"
+    "AerOgUk="
+)
+_NUMBERS = (
+    "eNoljz1IQmEUhjnnu9+Pr5qlV0tCa4ikwJBqiRyaXJRGt6DJHOwHAqnN6UIR0WQQEQXlUjQ2NViDgwRNGm2BEDREtNjQ"
+    "0r20HDiHl+c8bwY7LInFhR8OoUU4FajCUhV3VsFqI7gNo9dQ1jqyjlX3lrMPGDk8S/tbiS+CQgw3jBr5r7zljlD0UAp1"
+    "Q0IplznHsiuzy7G+lfwA7SmK+wbEC1v7hKSh0DhSobd3wj2hyeqEMOl5xFxMXaDeIHyKdGBhiDs8OmElyJBDsk241Sau"
+    "U768jKlzYh7kmSXfPCdFXpbNiJnSbVYZz4LHzgjT1pZ2KFkjZHFE0PYvoctumz6jBGUXApcisoK6RDHRI7deQ6AUvTab"
+    "D7tohP8bkT604PDwqyva8tsBuxLvmNlm2Mv2BX4IT9LnfjhWiyTIKqQp9KiDvSj+AFQ2SK0="
+)
+
+if __name__ == "__main__":
+    sys.exit(main())
