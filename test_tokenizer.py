@@ -1873,7 +1873,7 @@ class GPT2Training(TestCase):
         t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train"), 500, min_freq=1)
         for token, id in t.vocab.items():
             if (data := kit._from_symbols(token)).isascii():
-                self.assertEqual([i for p in kit.pretokenize_gpt2(data.decode()) for i in t._encode_pretoken(p)], [id])
+                self.assertEqual([i for p in kit.pretokenize_gpt2(data.decode()) for i in t._encode_unit(p)], [id])
 
 
 def plain_encode(t, text):
@@ -2450,7 +2450,7 @@ class Pitfalls(TestCase):
                 if "merges" in expected:
                     self.assertEqual([list(pair) for pair in t.merges], expected["merges"])
                 for text, tokens in expected.get("tokens", {}).items():
-                    self.assertEqual([t.id_to_token(id) for id in t._encode_pretoken(text)], tokens)  # the model's part alone
+                    self.assertEqual([t.id_to_token(id) for id in t._encode_unit(text)], tokens)  # the model's part alone
                 for text, answer in expected.items():
                     if text not in ("merges", "tokens"):
                         self.assertEqual((tokens_of(t, text), t.encode(text)), (answer["tokens"], answer["ids"]))

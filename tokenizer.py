@@ -51,14 +51,20 @@ injection.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import errno
+import functools
+import heapq
 import json
 import math
 import operator
 import os
 import re
 import sys
+import time
+from array import array
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
@@ -67,11 +73,14 @@ __version__ = "1.0.0"
 
 Pair = tuple[int, int]
 Rule = tuple[Pair, int]
+Progress = Callable[[str, int, "int | None"], None]
 
 BOS_ID, EOS_ID, FIRST_MERGE_ID = 256, 257, 258
 MERGE_BUDGET = 16  # the document variant's default
 MERGE_LIMIT = 128  # the document variant's bound
 TRAIN_BYTES_LIMIT = 256 * 1024  # the same for its training text, all documents together, in UTF-8 bytes
+COUNTED_CHUNKS = 1_000_000  # distinct chunks of text kept while counting, before they become pre-tokens
+BATCH_CHARACTERS = 500_000  # of text given to a worker process at a time
 ALPHA = 0.1  # add-alpha smoothing of the report's baselines
 
 # ======================================================================================================
@@ -217,6 +226,16 @@ CORE = Core()
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
+# Three sizes of text, by the code point that none of its characters exceeds. `re` tries a class with hundreds of
+# ranges above U+FFFF range by range for each character, so texts without such characters use smaller expressions.
+_ASCII, _BMP, _ALL = 0x7F, 0xFFFF, 0x10FFFF
+_beyond_bmp = re.compile("[\U00010000-\U0010ffff]").search
+
+
+def _top(text: str) -> int:
+    return _ASCII if text.isascii() else _ALL if _beyond_bmp(text) else _BMP
+
+
 @lru_cache(maxsize=None)
 def _byte_symbols() -> str:
     """Return the 256 characters that stand for the bytes 0 to 255, in byte order."""
@@ -278,10 +297,10 @@ def _class_bounds(name: str) -> list[int]:
     return bounds
 
 
-def _class_pattern(name: str) -> str:
-    """Return a frozen class as the inside of a character set of `re`."""
+def _class_pattern(name: str, top: int = _ALL) -> str:
+    """Return a frozen class up to the code point `top` as the inside of a character set of `re`."""
     bounds = _class_bounds(name)
-    return "".join(f"{chr(a)}-{chr(b - 1)}" for a, b in zip(bounds[::2], bounds[1::2]))
+    return "".join(f"{chr(a)}-{chr(min(b - 1, top))}" for a, b in zip(bounds[::2], bounds[1::2]) if a <= top)
 
 
 def _code_point(ch: str) -> int:
@@ -327,12 +346,12 @@ def is_number(ch: str) -> bool:
 
 
 @lru_cache(maxsize=None)
-def _gpt2_expression() -> re.Pattern[str]:
-    """Compile the GPT-2 expression over the frozen classes.
+def _gpt2_expression(top: int = _ALL) -> re.Pattern[str]:
+    """Compile the GPT-2 expression over the frozen classes, for texts without code points above `top`.
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
     """
-    letters, numbers = _class_pattern("letters"), _class_pattern("numbers")
+    letters, numbers = _class_pattern("letters", top), _class_pattern("numbers", top)
     return re.compile(
         f"'(?:[stmd]|re|ve|ll)| ?[{letters}]+| ?[{numbers}]+| ?[^{_SPACES}{letters}{numbers}]+"
         f"|[{_SPACES}]+(?![^{_SPACES}])|[{_SPACES}]+"
@@ -350,7 +369,7 @@ def pretokenize_gpt2(text: str) -> list[str]:
 
     Source: GPT-2, `encoder.py`; classes as in `is_space`, `is_letter` and `is_number`.
     """
-    return _gpt2_expression().findall(_need_text("text", text))
+    return _gpt2_expression(_top(_need_text("text", text))).findall(text)
 
 
 @lru_cache(maxsize=None)
@@ -373,6 +392,19 @@ def split_digits(text: str, individual: bool = True) -> list[str]:
     Source: the Digits step of Hugging Face tokenizers 0.23.3, whose numbers are N* of Unicode 17.0, not 16.0.
     """
     return _digits_expression(bool(individual)).findall(_need_text("text", text))
+
+
+@lru_cache(maxsize=None)
+def _chunk_expression() -> re.Pattern[str]:
+    """Compile the expression that cuts a text into chunks whose pre-tokens, put together, are those of the text.
+
+    The boundary lemma: a pre-token ends before every white-space character that follows another character,
+    whatever comes after, since runs of letters, numbers and others hold no white space but a leading U+0020, and
+    a run of white space starts there. The last white-space character of a run goes to the chunk of the word
+    behind it, which may take it as a leading space. A chunk is cheap to find and worth remembering: most are a
+    word with its punctuation. With a Digits step the lemma does not hold as it stands, as the step runs first.
+    """
+    return re.compile(f"(?s:.)[^{_SPACES}]+|[{_SPACES}]+(?![^{_SPACES}])|(?s:.)")
 
 
 # ======================================================================================================
@@ -417,22 +449,56 @@ def train_merges(
     return learned
 
 
-def count_pretokens(texts: Iterable[str], specials: Sequence[str] = ()) -> Counter[str]:
+def count_pretokens(
+    texts: Iterable[str], specials: Sequence[str] = (), *, workers: int = 1, progress: Progress | None = None
+) -> Counter[str]:
     """Count the pre-tokens of `texts`: the first half of `BPETokenizer.train`.
 
     The specials are cut out first, leftmost-longest, and each remaining piece is a text of its own. Counts
-    from many machines add up: sum them and hand the sum to `BPETokenizer.train_from_counts`.
+    from many machines add up: sum them and hand the sum to `BPETokenizer.train_from_counts`. `workers` and
+    `progress` are those of `train`.
 
     >>> count_pretokens(["a b", "a"])
     Counter({'a': 2, ' b': 1})
     """
     specials = _checked_specials(specials)
-    split = _literal_expression(specials).split if specials else lambda text: [text]
+    report = _Throttle(progress, "count")
+    texts = report.each(_checked_texts(texts))
     counts: Counter[str] = Counter()
-    for number, text in enumerate(_need_texts("texts", texts)):
-        for piece in split(_need_text(f"texts[{number}]", text))[::2]:  # the specials stand between
-            counts.update(_gpt2_expression().findall(piece))
+    if _need_workers(workers) == 1:
+        _count_texts(texts, specials, counts)
+    else:
+        for part in _in_processes(_count_texts, _batches(texts), workers, specials):
+            counts.update(part)
+    report.finish()
     return counts
+
+
+def _count_texts(texts: Iterable[str], specials: Sequence[str], counts: Counter[str] | None = None) -> Counter[str]:
+    """Add the pre-tokens of `texts` to `counts`, pre-tokenizing each distinct chunk once."""
+    counts = Counter() if counts is None else counts
+    find, split = _chunk_expression().findall, _literal_expression(specials).split if specials else None
+    chunks: Counter[str] = Counter()
+    for text in texts:
+        for piece in split(text)[::2] if split else (text,):  # the specials stand between
+            chunks.update(find(piece))
+        if len(chunks) > COUNTED_CHUNKS:
+            _count_chunks(chunks, counts)
+            chunks.clear()
+    _count_chunks(chunks, counts)
+    return counts
+
+
+def _count_chunks(chunks: Mapping[str, int], counts: Counter[str]) -> None:
+    get = counts.get
+    for chunk, count in chunks.items():
+        for pretoken in _gpt2_expression(_top(chunk)).findall(chunk):
+            counts[pretoken] = get(pretoken, 0) + count
+
+
+def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    for number, text in enumerate(_need_texts("texts", texts)):
+        yield _need_text(f"texts[{number}]", text)
 
 
 def _literal_expression(contents: Iterable[str]) -> re.Pattern[str]:
@@ -450,14 +516,195 @@ def _symbol_ids(first: int = 0) -> list[int]:
     return [places[symbol] for symbol in _byte_symbols()]
 
 
-def _merge_words(counts: Mapping[str, int], first_id: int, budget: int, min_freq: int) -> list[Pair]:
+def _merge_words(
+    counts: Mapping[str, int], first_id: int, budget: int, min_freq: int, progress: Progress | None = None
+) -> list[Pair]:
     """Learn merges from weighted pre-tokens; equals `train_merges` on one sequence for each occurrence.
 
-    `first_id` follows the byte symbols, whose ids are the 256 before it.
+    `first_id` follows the byte symbols, whose ids are the 256 before it. Two facts carry the speed. A word is a
+    str with one character for each id, so that finding and replacing a pair is `str.partition`, and two pairs
+    compare as strings the way (left id, right id) do. And a pair is born complete: all its occurrences come into
+    being in the merge that makes the younger of its two tokens, and afterwards they can only disappear. So the
+    list of words that hold a pair is made once, a count can only sink, and a pair born rarer than `min_freq` is
+    forgotten at once.
     """
-    ids = _symbol_ids(first_id - 256)
-    words = [[ids[byte] for byte in word.encode("utf-8")] for word, count in counts.items() for _ in range(count)]
-    return [merge.pair for merge in train_merges(words, budget, first_id=first_id, min_count=min_freq)]
+    symbols = {byte: chr(id) for byte, id in enumerate(_symbol_ids(first_id - 256))}
+    words = [word.encode("utf-8").decode("latin-1").translate(symbols) for word in counts]
+    weigh = list(counts.values()).__getitem__
+    index = _index_pairs(words)
+    count = {pair: sum(map(weigh, where)) for pair, where in index.items()}
+    queue, merges, report = _PairQueue(count, min_freq), [], _Throttle(progress, "merge", budget)
+    while len(merges) < budget and (pair := queue.pop()):
+        if first_id + len(merges) > sys.maxunicode:
+            raise LimitError(f"vocab_size: too many ids, got {first_id + budget}; at most {sys.maxunicode + 1} are supported")
+        for old, born, where in _replace(pair, chr(first_id + len(merges)), index.pop(pair), words):
+            n = sum(map(weigh, where))
+            if old in count:
+                count[old] -= n
+            if n >= min_freq:
+                count[born] = n
+                index[born] = tuple(where)  # unlike a list, no work for the garbage collector
+                queue.push(born, n)
+        del count[pair]
+        merges.append((ord(pair[0]), ord(pair[1])))
+        report(len(merges))
+    report.finish()
+    return merges
+
+
+def _index_pairs(words: Iterable[str]) -> dict[str, Sequence[int]]:
+    """Return for each pair the numbers of the words that hold it, once for each occurrence."""
+    index: dict[Pair, list[int]] = {}
+    for number, word in enumerate(words):
+        for pair in zip(word, word[1:]):
+            if pair in index:
+                index[pair].append(number)
+            else:
+                index[pair] = [number]
+    return {left + right: where for (left, right), where in index.items()}
+
+
+def _replace(pair: str, new: str, where: Iterable[int], words: list[str]) -> list[tuple[str, str, list[int]]]:
+    """Replace `pair` in `words`, once for each number in `where`; return (pair gone, pair born, words), in order.
+
+    A number may be out of date, as the occurrence went into another merge; then partition finds nothing. Each
+    occurrence has a number of its own, so the leftmost one is replaced for each, and none is left over.
+    """
+    left, right = pair
+    before: dict[str, list[int]] = {}
+    after: dict[str, list[int]] = {}
+    for number in where:
+        head, found, tail = words[number].partition(pair)
+        if found:
+            if head:
+                before.setdefault(head[-1], []).append(number)
+            if tail:
+                after.setdefault(tail[0], []).append(number)
+            words[number] = head + new + tail
+    # In a b a b the second replacement finds `new` on its left and takes back the pair (new, a) of the first: that
+    # is why the right neighbours come first.
+    changes = [(right + ch, new + ch, numbers) for ch, numbers in after.items()]
+    return changes + [(ch + left, ch + new, numbers) for ch, numbers in before.items()]
+
+
+class _PairQueue:
+    """Pairs, most frequent first, then smallest ids first; counts may sink while a pair waits.
+
+    One bucket for each count; only the one being emptied is kept as a heap, and heaps of strings compare fast. A
+    pair taken from a bucket whose count has sunk meanwhile moves to the bucket where it belongs now.
+    """
+
+    def __init__(self, count: dict[str, int], min_freq: int) -> None:
+        self.count, self.min_freq = count, min_freq
+        self.buckets: dict[int, list[str]] = {}
+        self.levels: list[int] = []  # a heap of minus the count, one for each bucket
+        self.level, self.current = 0, []  # the bucket being emptied
+        for pair, n in count.items():
+            self.push(pair, n)
+
+    def push(self, pair: str, n: int) -> None:
+        if n == self.level:
+            heapq.heappush(self.current, pair)
+        elif n in self.buckets:
+            self.buckets[n].append(pair)
+        elif n >= self.min_freq:
+            self.buckets[n] = [pair]
+            heapq.heappush(self.levels, -n)
+
+    def pop(self) -> str | None:
+        """Return the pair to merge next, or None when all are rarer than `min_freq`."""
+        while True:
+            while not self.current:
+                if not self.levels:
+                    return None
+                self.level = -heapq.heappop(self.levels)
+                self.current = self.buckets.pop(self.level)
+                heapq.heapify(self.current)
+            pair = heapq.heappop(self.current)
+            if (n := self.count[pair]) == self.level:
+                return pair
+            self.push(pair, n)
+
+
+# ---- progress and processes --------------------------------------------------------------------------
+
+
+class _Throttle:
+    """Calls a progress function at most ten times a second, and once at the end."""
+
+    def __init__(self, progress: Progress | None, stage: str, total: int | None = None) -> None:
+        self.progress, self.stage, self.total = progress, stage, total
+        self.done, self.due = 0, 0.0
+
+    def __call__(self, done: int) -> None:
+        self.done = done
+        if self.progress and (now := time.monotonic()) >= self.due:
+            self.due = now + 0.1
+            self.progress(self.stage, done, self.total)
+
+    def each(self, items: Iterable[Any]) -> Iterable[Any]:
+        """Count the items as they pass."""
+        if self.progress is None:
+            return items
+        return self._each(items)
+
+    def _each(self, items: Iterable[Any]) -> Iterator[Any]:
+        for number, item in enumerate(items, 1):
+            yield item
+            self(number)
+
+    def finish(self) -> None:
+        if self.progress:
+            self.progress(self.stage, self.done, self.total)
+
+
+def _need_workers(workers: int) -> int:
+    if _need_integer("workers", workers) < 1:
+        raise TokenizerError(f"workers: got {workers}; at least 1 is supported")
+    return workers
+
+
+def _batches(texts: Iterable[str], size: int = BATCH_CHARACTERS) -> Iterator[list[str]]:
+    """Yield lists of texts of at least `size` characters together, the last one excepted."""
+    batch, filled = [], 0
+    for text in texts:
+        batch.append(text)
+        filled += len(text) + 100
+        if filled >= size:
+            yield batch
+            batch, filled = [], 0
+    if batch:
+        yield batch
+
+
+def _in_processes(function: Callable[..., Any], batches: Iterable[Any], workers: int, *common: Any) -> Iterator[Any]:
+    """Yield `function(batch, *common)` for each batch, in order, from `workers` processes.
+
+    Only a few batches are read ahead, so memory does not follow the input.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(function, common)) as pool:
+        waiting: deque[Any] = deque()
+        for batch in batches:
+            waiting.append(pool.submit(_work, batch))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+_worker: tuple[Callable[..., Any], tuple[Any, ...]] | None = None  # in a worker process: what it was started for
+
+
+def _start_worker(function: Callable[..., Any], common: tuple[Any, ...]) -> None:
+    global _worker
+    _worker = function, common
+
+
+def _work(batch: Any) -> Any:
+    function, common = _worker
+    return function(batch, *common)
 
 
 # ======================================================================================================
@@ -478,12 +725,20 @@ def merge_by_rank(ids: Sequence[int], ranks: Mapping[Pair, tuple[int, int]]) -> 
     Source: GPT-2, `encoder.py`, function `bpe`; ties as in Hugging Face tokenizers 0.23.3.
     """
     ids = list(ids)
+    for _ in merge_steps(ids, ranks):
+        pass
+    return ids
+
+
+def merge_steps(ids: list[int], ranks: Mapping[Pair, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Merge `ids` in place as `merge_by_rank` does, yielding (rank, place) after each merge."""
     while True:
         ranked = [(ranks[pair], i) for i, pair in enumerate(zip(ids, ids[1:])) if pair in ranks]
         if not ranked:
-            return ids
-        (_, new_id), i = min(ranked)
+            return
+        (rank, new_id), i = min(ranked, key=lambda found: (found[0][0], found[1]))
         ids[i : i + 2] = [new_id]
+        yield rank, i
 
 
 # ======================================================================================================
@@ -548,6 +803,84 @@ class Tokenizer:
     def encode_batch(self, texts: Iterable[str], **options: bool) -> list[list[int]]:
         """Return the ids of each text; `options` are those of `encode`."""
         return [self.encode(text, **options) for text in _need_texts("texts", texts)]
+
+    def encode_with_offsets(self, text: str, **options: bool) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of `text` and for each the span (start, end) it comes from.
+
+        Spans count code points of `text`, whose pieces are `text[start:end]`; a token inside a character spans
+        that character, so spans may overlap. `options` are those of `encode` that frame nothing. Every character
+        is covered but those whose bytes the vocabulary has no symbol for.
+
+        Source: Hugging Face tokenizers 0.23.3 with `trim_offsets` false, but for the spans that it shifts after
+        a dropped byte.
+        """
+        ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for unit, added_id in self._units(_need_text("text", text), **options):
+            found, covered = self._unit_spans(unit, start) if added_id is None else ([added_id], [(start, start + len(unit))])
+            ids += found
+            spans += covered
+            start += len(unit)
+        return ids, spans
+
+    def _units(self, text: str) -> Iterator[tuple[str, int | None]]:
+        """Yield what merges never cross, in order, with None; or an added token with its id."""
+        yield text, None
+
+    def _unit_spans(self, unit: str, start: int) -> tuple[list[int], list[tuple[int, int]]]:
+        places = [start + n for n, ch in enumerate(unit) for byte in ch.encode("utf-8") if self._byte_ids[byte] is not None]
+        ids = self._encode_unit(unit)
+        spans, done = [], 0
+        for id in ids:
+            end = done + len(self._bytes[id])
+            spans.append((places[done], places[end - 1] + 1))
+            done = end
+        return ids, spans
+
+    _byte_ids: Sequence[int | None] = range(256)  # the id of each byte's symbol, or None
+
+    def _encode_unit(self, unit: str) -> list[int]:
+        """Return the ids of one unit that merges never cross."""
+        return self.encode_bytes(unit.encode("utf-8"))
+
+    def _unit_steps(self, ids: list[int]) -> Iterator[tuple[int, int]]:
+        """Merge the symbols of one unit in place, yielding (rank, place) after each merge."""
+        for rank, (pair, new_id) in enumerate(self.merges):
+            place = 0
+            while place + 1 < len(ids):
+                if (ids[place], ids[place + 1]) == pair:
+                    ids[place : place + 2] = [new_id]
+                    yield rank, place
+                place += 1
+
+    def explain(self, text: str, **options: bool) -> dict[str, Any]:
+        """Return how `text` becomes its ids, for people and machines: a JSON object.
+
+        `pieces` are the units that merges never cross and the added tokens, each with its span in code points,
+        its first symbols, every merge in the order it happens (rank, pair, id, place, and the symbols after it),
+        and its ids. Symbols are token strings. `options` are those of `encode` that frame nothing.
+        """
+        pieces, start = [], 0
+        for unit, added_id in self._units(_need_text("text", text), **options):
+            piece = {"text": unit, "span": [start, start + len(unit)], "added": added_id is not None}
+            steps = self._explained_unit(unit) if added_id is None else {"dropped": [], "symbols": [unit], "merges": [], "ids": [added_id]}
+            pieces.append({**piece, **steps})
+            start += len(unit)
+        ids = [id for piece in pieces for id in piece["ids"]]
+        unit_name = "document" if self.variant == "document" else "pre-token"
+        return {"text": text, "variant": self.variant, "unit": unit_name, "pieces": pieces, "ids": ids}
+
+    def _explained_unit(self, unit: str) -> dict[str, Any]:
+        data = unit.encode("utf-8")
+        ids = [id for byte in data if (id := self._byte_ids[byte]) is not None]
+        before, merges = list(map(self.id_to_token, ids)), []
+        piece = {"dropped": [byte for byte in data if self._byte_ids[byte] is None], "symbols": before, "merges": merges}
+        for rank, place in self._unit_steps(ids):
+            after = list(map(self.id_to_token, ids))
+            merges.append({"rank": rank, "pair": before[place : place + 2], "id": ids[place], "place": place, "symbols": after})
+            before = after
+        return {**piece, "ids": ids}
 
     # ---- decoding ------------------------------------------------------------------------------------
 
@@ -822,13 +1155,22 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def train(  # type: ignore[override]  # the two variants stop at different limits
-        cls, texts: Iterable[str], vocab_size: int, specials: Sequence[str] = (), min_freq: int = 2
+        cls,
+        texts: Iterable[str],
+        vocab_size: int,
+        specials: Sequence[str] = (),
+        min_freq: int = 2,
+        *,
+        workers: int = 1,
+        progress: Progress | None = None,
     ) -> BPETokenizer:
         """Learn merges from `texts`, any iterable of str, read once, until `vocab_size` ids exist.
 
         Ids: the specials, then the 256 byte symbols in code point order, then merges. The most frequent pair
         wins, on a tie the smallest (left id, right id); it stops early when the best count is below
         `min_freq`. Specials are cut out of the texts first, so no merge is learned from their characters.
+        `workers` processes count, with the same result; `progress(stage, done, total or None)` is called at most
+        ten times a second and once at the end of each stage, "count" (in texts) and "merge" (in merges).
 
         Raises ValueError for `vocab_size` below 256 plus the specials, `min_freq` below 1, and a special that
         is empty, repeated, a single byte symbol, or a spelling of other bytes in the byte alphabet (`Ġx`).
@@ -837,11 +1179,18 @@ class BPETokenizer(Tokenizer):
         on texts without specials; Hugging Face also learns from the characters of specials.
         """
         _check_training(vocab_size, specials, min_freq)
-        return cls._from_counts(count_pretokens(texts, specials), vocab_size, specials, min_freq)
+        counts = count_pretokens(texts, specials, workers=workers, progress=progress)
+        return cls._from_counts(counts, vocab_size, specials, min_freq, progress)
 
     @classmethod
     def train_from_counts(
-        cls, counts: Mapping[str, int], vocab_size: int, specials: Sequence[str] = (), min_freq: int = 2
+        cls,
+        counts: Mapping[str, int],
+        vocab_size: int,
+        specials: Sequence[str] = (),
+        min_freq: int = 2,
+        *,
+        progress: Progress | None = None,
     ) -> BPETokenizer:
         """Learn merges from counted pre-tokens: the second half of `train`; see `count_pretokens`.
 
@@ -855,15 +1204,20 @@ class BPETokenizer(Tokenizer):
                 raise TokenizerError(f"counts: got key {_show(word)}; only texts without specials, not empty, are supported")
             if type(count) is not int or count < 1:
                 raise TokenizerError(f"counts[{_show(word)}]: got {_show(count)}; only positive integers are supported")
-        return cls._from_counts(counts, vocab_size, specials, min_freq)
+        return cls._from_counts(counts, vocab_size, specials, min_freq, progress)
 
     @classmethod
     def _from_counts(
-        cls, counts: Mapping[str, int], vocab_size: int, specials: Sequence[str], min_freq: int
+        cls,
+        counts: Mapping[str, int],
+        vocab_size: int,
+        specials: Sequence[str],
+        min_freq: int,
+        progress: Progress | None,
     ) -> BPETokenizer:
         tokens = [*specials, *sorted(_byte_symbols())]
         merges = []
-        for left, right in _merge_words(counts, len(tokens), vocab_size - len(tokens), min_freq):
+        for left, right in _merge_words(counts, len(tokens), vocab_size - len(tokens), min_freq, progress):
             merges.append((tokens[left], tokens[right]))
             tokens.append(tokens[left] + tokens[right])
         added = [(content, id, True) for id, content in enumerate(specials)]
@@ -936,7 +1290,7 @@ class BPETokenizer(Tokenizer):
             if number % 2:
                 ids.append(self.added[piece])
             else:
-                ids += chain.from_iterable(map(self._encode_pretoken, self.pretokenize(piece)))
+                ids += chain.from_iterable(map(self._encode_unit, self.pretokenize(piece)))
         return ids
 
     def encode_bytes(self, data: bytes, *, parse_special: bool = True) -> list[int]:
@@ -974,9 +1328,19 @@ class BPETokenizer(Tokenizer):
         groups = [[t.content for t in self.added_tokens if t.normalized is kind] for kind in (False, True)]
         return [_literal_expression(contents) for contents in groups if contents]
 
-    def _encode_pretoken(self, pretoken: str) -> list[int]:
-        symbols = [self._byte_ids[byte] for byte in pretoken.encode("utf-8")]
+    def _units(self, text: str, *, parse_special: bool = True) -> Iterator[tuple[str, int | None]]:
+        for number, piece in enumerate(self._split_added(text) if parse_special else [text]):
+            if number % 2:
+                yield piece, self.added[piece]
+            else:
+                yield from ((pretoken, None) for pretoken in self.pretokenize(piece))
+
+    def _encode_unit(self, unit: str) -> list[int]:
+        symbols = [self._byte_ids[byte] for byte in unit.encode("utf-8")]
         return merge_by_rank([id for id in symbols if id is not None], self._ranks)
+
+    def _unit_steps(self, ids: list[int]) -> Iterator[tuple[int, int]]:
+        return merge_steps(ids, self._ranks)
 
     @cached_property
     def _byte_ids(self) -> list[int | None]:
@@ -1042,7 +1406,10 @@ class BPETokenizer(Tokenizer):
 
         FileExistsError where something is there already.
         """
-        write_new(path, json.dumps(self._tokenizer_json(), ensure_ascii=False, indent=2) + "\n")
+        write_new(path, self._tokenizer_json_text())
+
+    def _tokenizer_json_text(self) -> str:
+        return json.dumps(self._tokenizer_json(), ensure_ascii=False, indent=2) + "\n"
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BPETokenizer:
@@ -1303,13 +1670,19 @@ def _read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
         return name, _decode_utf8(file.read(), name)
 
 
-def _decode_utf8(data: bytes, name: str) -> str:
+def _decode_utf8(data: bytes, name: str, done: int = 0) -> str:
+    """Decode UTF-8, naming the position of a wrong byte; `done` bytes came before `data`."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(
-            f"{name}: invalid UTF-8, got byte 0x{data[error.start]:02x} at position {error.start}; only UTF-8 is supported"
-        ) from None
+        raise _utf8_error(name, data, error, done) from None
+
+
+def _utf8_error(name: str, data: bytes, error: UnicodeDecodeError, done: int) -> FormatError:
+    return FormatError(
+        f"{name}: invalid UTF-8, got byte 0x{data[error.start]:02x} at position {done + error.start}; "
+        "only UTF-8 is supported"
+    )
 
 
 def _read_json(path: str | os.PathLike[str]) -> tuple[str, Any]:
@@ -1433,28 +1806,40 @@ def _read_merges(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     return merges
 
 
-def write_new(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` as UTF-8 to a path where nothing is yet; all of it or nothing.
+_TAKEN = "already there, and nothing is overwritten"
 
-    Raises FileExistsError where anything is there, a dangling link included. The text goes to a hidden file
-    in the same folder first. An error, or a signal that Python sees, leaves nothing behind; a killed process
-    may leave the hidden file.
+
+def write_new(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8 to a path where nothing is yet; all of it or nothing, see `new_file`."""
+    with new_file(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+@contextlib.contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open a path where nothing is yet for bytes; the file is there when the block ends well, and not before.
+
+    Raises FileExistsError where anything is there, a dangling link included. The bytes go to a hidden file in
+    the same folder first. An error, or a signal that Python sees, leaves nothing behind; a killed process may
+    leave the hidden file.
     """
     name = os.fspath(path)
     if os.path.lexists(name):  # before any work; the link below is what decides
-        raise FileExistsError(17, "already there, and nothing is overwritten", name)
+        raise FileExistsError(errno.EEXIST, _TAKEN, name)
     hidden = os.path.join(os.path.dirname(name), f".tmp-{os.urandom(8).hex()}")
     try:
         with open(hidden, "xb") as file:
-            file.write(text.encode("utf-8"))
+            yield file
             file.flush()
             os.fsync(file.fileno())
         _publish(hidden, name)
+    except FileNotFoundError as error:
+        if error.filename == hidden:  # the folder is not there: name the path that was asked for
+            raise FileNotFoundError(error.errno, error.strerror, name) from None
+        raise
     finally:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(hidden)
-        except FileNotFoundError:
-            pass
 
 
 def _publish(hidden: str, name: str) -> None:
@@ -1462,10 +1847,12 @@ def _publish(hidden: str, name: str) -> None:
     try:
         os.link(hidden, name)
     except FileExistsError:
-        raise FileExistsError(17, "already there, and nothing is overwritten", name) from None
+        raise FileExistsError(errno.EEXIST, _TAKEN, name) from None
     except OSError:  # no hard links here: take the name with an empty file, then put the finished one in its place
-        with open(name, "xb"):
-            pass
+        try:
+            open(name, "xb").close()
+        except FileExistsError:
+            raise FileExistsError(errno.EEXIST, _TAKEN, name) from None
         try:
             os.replace(hidden, name)
         except BaseException:
@@ -1789,6 +2176,81 @@ def _loss_figures(nats: float, tokens: int, size: int) -> dict[str, Any]:
     }
 
 
+REPORT_KEYS = (
+    "schema", "schema_version", "implementation", "policy", "corpus", "tokenizer", "merges", "training_ids",
+    "round_trips", "held_out", "baselines", "unseen", "explanation",
+)  # fmt: skip
+_UNVERIFIABLE = ("implementation", "explanation")  # checked for type alone, and so are the predictions of `unseen`
+
+
+def verify_report(report: Any, corpus: Corpus) -> list[str]:
+    """Recompute every key of a report from its corpus; return what differs, one line each.
+
+    Hashes inside the report count for nothing: everything is trained and measured anew. `implementation`,
+    `explanation` and predicted byte counts are checked for type only. Raises FormatError for what is no report.
+    """
+    _need_keys("", report, REPORT_KEYS)
+    _need_value("schema", report["schema"], REPORT_SCHEMA)
+    _need_value("schema_version", report["schema_version"], REPORT_VERSION)
+    _need_value("implementation", report["implementation"], "reference", "starter")
+    if report["explanation"] is not None:
+        _need_type("explanation", report["explanation"], str)
+    own = _own_unseen(report["unseen"])
+    found = [
+        list(_differences("", report, {**expected, **{key: report[key] for key in _UNVERIFIABLE}}))
+        for expected in _recomputed(report, corpus, own)
+    ]
+    return min(found, key=len)
+
+
+def _own_unseen(rows: Any) -> list[tuple[str, int | None]]:
+    """Return the learner's own texts of a report, with the predicted byte counts."""
+    own = []
+    for number, row in enumerate(_need_type("unseen", rows, list)[len(UNSEEN) :], len(UNSEEN)):
+        where = f"unseen[{number}]"
+        _need_keys(where, row, ("text", "bytes", "bytes_predicted", "tokens", "ids", "token_texts", "round_trip"))
+        _need_text(f"{where}.text", _need_type(f"{where}.text", row["text"], str))
+        if row["bytes_predicted"] is not None:
+            _need_type(f"{where}.bytes_predicted", row["bytes_predicted"], int)
+        own.append((row["text"], row["bytes_predicted"]))
+    return own
+
+
+def _recomputed(report: dict[str, Any], corpus: Corpus, own: list[tuple[str, int | None]]) -> Iterator[dict[str, Any]]:
+    """Yield the reports that could have been meant: if the policy was changed, the merges still say what it was."""
+    policy = _need_keys("policy", report["policy"], tuple(_policy("document", 0)))
+    _need_value("policy.variant", policy["variant"], *VARIANTS)
+    _need_type("policy.merge_budget", policy["merge_budget"], int)
+    merges = _need_type("merges", report["merges"], list)
+    for variant in VARIANTS:
+        for budget in dict.fromkeys((policy["merge_budget"], len(merges))):
+            try:
+                yield build_report(corpus, variant=variant, merge_budget=budget, unseen=own)
+            except TokenizerError:
+                if (variant, budget) == (policy["variant"], policy["merge_budget"]):
+                    raise
+
+
+def _differences(path: str, got: Any, expected: Any) -> Iterator[str]:
+    """Yield a line for each place where two JSON values differ, in type too."""
+    if type(got) is not type(expected):
+        yield f"{path}: got {_show(got)}, recomputed {_show(expected)}"
+    elif isinstance(got, dict):
+        for key in dict.fromkeys([*expected, *got]):
+            place = f"{path}.{key}" if path else key
+            if key not in got or key not in expected:
+                yield f"{place}: {'missing' if key in expected else 'unknown key'}"
+            else:
+                yield from _differences(place, got[key], expected[key])
+    elif isinstance(got, list):
+        if len(got) != len(expected):
+            yield f"{path}: got {_show(got)}, recomputed {_show(expected)}"
+        for number, (a, b) in enumerate(zip(got, expected)):
+            yield from _differences(f"{path}[{number}]", a, b)
+    elif got != expected:
+        yield f"{path}: got {_show(got)}, recomputed {_show(expected)}"
+
+
 # ======================================================================================================
 # Starter: the checks that a repair has to pass before it gives a report
 # ======================================================================================================
@@ -1966,6 +2428,8 @@ def check_starter(path: str, seconds: float = CHECK_SECONDS) -> str | None:
 # Command line
 # ======================================================================================================
 
+BLOCK_BYTES = 1 << 20  # read at a time from files larger than memory
+
 
 class _Usage(Exception):
     """Wrong usage: one line, exit code 2."""
@@ -1979,7 +2443,7 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
     """
     program = os.path.basename(starter or __file__)
     try:
-        return _report_command(list(sys.argv[1:] if argv is None else argv), program, core, starter)
+        return _dispatch(list(sys.argv[1:] if argv is None else argv), program, core, starter)
     except _Usage as error:
         return _fail(f"{program}: {error}", 2)
     except BrokenPipeError:
@@ -1989,19 +2453,36 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _fail(f"{program}: {place}{error.strerror or error}", 1)
-    except (TokenizerError, MemoryError) as error:
+    except (TokenizerError, UnicodeError, MemoryError) as error:
         return _fail(f"{program}: {error or 'out of memory'}", 1)
 
 
+def _dispatch(argv: list[str], program: str, core: Core, starter: str | None) -> int:
+    if starter is not None:
+        return _report_command(_report_options(argv, program), program, core, starter)
+    if argv[:1] == ["--check-starter"]:  # the child process of `check_starter`
+        run_checks(argv[1], lambda text: print(json.dumps(text), file=sys.__stdout__, flush=True))
+        return 0
+    if argv and argv[0] in _COMMANDS:
+        command, options = _COMMANDS[argv[0]]
+        return command(options(argv[1:], f"{program} {argv[0]}"))
+    return _report_command(_report_options(argv, program), program, core, None)
+
+
 def _fail(message: str, code: int) -> int:
-    if sys.stderr is not None:
-        data = (message + "\n").encode("utf-8", "surrogateescape")
-        try:
-            getattr(sys.stderr, "buffer", sys.stderr).write(data if hasattr(sys.stderr, "buffer") else data.decode("utf-8"))
-            sys.stderr.flush()
-        except OSError:
-            pass
+    """Print one line to standard error, paths in it as they came, and return `code`."""
+    _say(message.replace("\r", "\\r").replace("\n", "\\n") if code == 2 else message)
     return code
+
+
+def _say(message: str, end: str = "\n") -> None:
+    """Print to standard error in UTF-8 under any locale; where that is closed or full, say nothing."""
+    try:
+        sys.stderr.flush()
+        sys.stderr.buffer.write((message + end).encode("utf-8", "surrogateescape"))
+        sys.stderr.flush()
+    except (AttributeError, OSError, UnicodeError):
+        pass
 
 
 def _close_quietly() -> int:
@@ -2018,16 +2499,45 @@ def _utf8_argument(argument: str) -> str:
         return argument
 
 
-def _write_output(text: str) -> None:
-    """Write `text` to standard output in UTF-8, line ends as they are, on every platform."""
+def _standard_output() -> Any:
+    """Return standard output for bytes: UTF-8 and line feeds on every platform are the writer's."""
     if sys.stdout is None:
         raise OSError("standard output is closed")
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8"))
-    sys.stdout.buffer.flush()
+    return sys.stdout.buffer
 
 
-def _parser(program: str, **options: Any) -> Any:
+@contextlib.contextmanager
+def _output(path: str) -> Iterator[Any]:
+    """Open `-` or a new file for bytes; see `new_file`."""
+    if path != "-":
+        with new_file(path) as file:
+            yield file
+    else:
+        file = _standard_output()
+        yield file
+        file.flush()
+
+
+@contextlib.contextmanager
+def _input(path: str) -> Iterator[tuple[str, Any]]:
+    """Open `-` or a file for bytes, with its name for messages."""
+    if path == "-":
+        if sys.stdin is None:
+            raise OSError("standard input is closed")
+        yield "standard input", sys.stdin.buffer
+    else:
+        with open(path, "rb") as file:
+            yield path, file
+
+
+def _refuse_existing(path: str | None) -> None:
+    """Refuse a path that is taken, before any work."""
+    if path not in (None, "-") and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, _TAKEN, path)
+
+
+def _parser(program: str, example: str, description: str) -> Any:
     """Return an argument parser whose errors are one line and no usage block."""
     import argparse
 
@@ -2035,20 +2545,22 @@ def _parser(program: str, **options: Any) -> Any:
         def error(self, message: str) -> NoReturn:
             raise _Usage(f"{message}; see {self.prog} -h")
 
-    return Parser(prog=program, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+    parser = Parser(
+        prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}"
+    )
+    parser.add_argument("--version", action="version", version=f"tokenizer.py {__version__}")
+    return parser
 
 
-def _report_command(argv: list[str], program: str, core: Core, starter: str | None) -> int:
-    """Build the report and write it; the command without a subcommand."""
-    if starter is None and argv[:1] == ["--check-starter"]:
-        run_checks(argv[1], lambda text: print(json.dumps(text), file=sys.__stdout__, flush=True))
-        return 0
-    options = _report_options(argv, program)
-    if options.output != "-" and os.path.lexists(options.output):
-        raise FileExistsError(17, "already there, and nothing is overwritten", options.output)
+# ---- the report: no subcommand -----------------------------------------------------------------------
+
+
+def _report_command(options: Any, program: str, core: Core, starter: str | None) -> int:
+    """Build the report and write it."""
+    _refuse_existing(options.output)
     if starter is not None and (wrong := check_starter(starter)):
         return _fail(f"{program}: no report yet: {wrong}", 1)
-    corpus = _report_corpus(options.corpus)
+    corpus = _read_corpus_option(options.corpus)
     arguments = {
         "variant": options.variant,
         "merge_budget": options.merges,
@@ -2057,12 +2569,10 @@ def _report_command(argv: list[str], program: str, core: Core, starter: str | No
     }
     report = build_report(corpus, **arguments)
     if starter is not None:
-        report = _starter_report(report, lambda: build_report(corpus, **arguments, core=core, implementation="starter"))
-    text = format_json(report) + "\n"
-    if options.output == "-":
-        _write_output(text)
-    else:
-        write_new(options.output, text)
+        build = functools.partial(build_report, corpus, **arguments, core=core, implementation="starter")
+        report = _starter_report(report, build)
+    with _output(options.output) as file:
+        file.write((format_json(report) + "\n").encode("utf-8"))
     return 0
 
 
@@ -2071,17 +2581,23 @@ def _starter_report(report: dict[str, Any], build: Callable[[], dict[str, Any]])
     try:
         own = build()
     except Exception as error:  # a fault of the starter's functions that only this corpus brings out
-        raise TokenizerError(f"no report yet: the three functions fail on this corpus: {type(error).__name__}: {error}") from None
+        raise TokenizerError(
+            f"no report yet: the three functions fail on this corpus: {type(error).__name__}: {error}"
+        ) from None
     for key in report:
         if key != "implementation" and own[key] != report[key]:
             raise TokenizerError(f"no report yet: {key} differs from the reference's on this corpus")
     return own
 
 
-def _report_corpus(path: str | None) -> Corpus:
+def _read_corpus_option(path: str | None) -> Corpus:
     if path == "-":
-        return parse_corpus(sys.stdin.buffer.read(), "standard input")
+        with _input(path) as (name, file):
+            return parse_corpus(file.read(), name)
     return read_corpus(path or os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus.json"))
+
+
+_CORPUS_HELP = "default: the corpus.json beside the script"
 
 
 def _report_options(argv: list[str], program: str) -> Any:
@@ -2095,26 +2611,406 @@ def _report_options(argv: list[str], program: str) -> Any:
     def add_prediction(text: str) -> None:
         if not unseen or unseen[-1][1] is not None:
             raise argparse.ArgumentTypeError("it belongs behind an --unseen TEXT, once")
-        if not text.isascii() or not text.isdigit():
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
             raise argparse.ArgumentTypeError(f"got {_show(text)}; only a byte count is supported")
         unseen[-1] = (unseen[-1][0], int(text))
 
+    commands = "" if program == "starter.py" else f"; subcommands: {', '.join(_COMMANDS)} (each with -h)"
     parser = _parser(
-        program,
-        description="Train on corpus.json and write the report.",
-        epilog=f"example: python3 -B {program} --output my-report.json",
+        program, f"{program} --output my-report.json", f"Train on corpus.json and write the report{commands}."
     )
-    parser.add_argument("--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
-    parser.add_argument("--corpus", metavar="FILE", help="default: the corpus.json beside the script")
-    parser.add_argument("--variant", choices=VARIANTS, default="document")
-    parser.add_argument("--merges", metavar="N", type=int, default=MERGE_BUDGET, help=f"the merge budget (default {MERGE_BUDGET})")
-    parser.add_argument("--unseen", metavar="TEXT", type=add_unseen, help="a text of your own; repeatable")
-    parser.add_argument("--predict", metavar="N", type=add_prediction, help="the byte count you expect of the --unseen before it")
-    parser.add_argument("--explanation", metavar="TEXT", type=_utf8_argument, help="what you predicted, saw and repaired; kept word for word")
-    parser.add_argument("--version", action="version", version=f"{program} {__version__}")
+    add = parser.add_argument
+    add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    add("--corpus", metavar="FILE", help=_CORPUS_HELP)
+    add("--variant", choices=VARIANTS, default="document")
+    add("--merges", metavar="N", type=int, default=MERGE_BUDGET, help=f"the merge budget (default {MERGE_BUDGET})")
+    add("--unseen", metavar="TEXT", type=add_unseen, help="a text of your own; repeatable")
+    add("--predict", metavar="N", type=add_prediction, help="the byte count you expect of the --unseen before it")
+    add("--explanation", metavar="TEXT", type=_utf8_argument, help="what you predicted, saw and repaired")
     options = parser.parse_args(argv)
     options.unseen = unseen
     return options
+
+
+# ---- files larger than memory ------------------------------------------------------------------------
+
+
+def read_blocks(file: Any, name: str = "data", size: int = BLOCK_BYTES) -> Iterator[str]:
+    """Yield the text of an open binary file in blocks of about `size` bytes, never inside a character.
+
+    Line ends stay as they are. Invalid UTF-8 is a FormatError with the byte's position in the file.
+    """
+    done, rest = 0, b""
+    while block := file.read(size):
+        data = rest + block
+        try:
+            text = data.decode("utf-8")
+            rest = b""
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data" or len(data) - error.start > 3:
+                raise _utf8_error(name, data, error, done) from None
+            text, rest = data[: error.start].decode("utf-8"), data[error.start :]
+        done += len(data) - len(rest)
+        if text:
+            yield text
+    if rest:
+        _decode_utf8(rest, name, done)
+
+
+def safe_pieces(blocks: Iterable[str], added: Iterable[str] = ()) -> Iterator[str]:
+    """Join and cut `blocks` so that encoding or counting piece by piece equals doing it to the whole text.
+
+    A cut stands before a white-space character that follows another character, where a pre-token ends whatever
+    comes after (the boundary lemma of `_chunk_expression`), and never inside a text of `added`. Memory follows the
+    longest run without such a place.
+    """
+    inside = [(text, cut.end()) for text in added for cut in _place_to_cut().finditer(text)]
+    keep = max((len(text) for text, _ in inside), default=1)
+    waiting, tail = [], ""
+    for block in blocks:
+        waiting.append(block)
+        text = tail + block
+        tail = text[-keep:]
+        if cut := _last_cut(text, inside):
+            joined = "".join(waiting)
+            cut += len(joined) - len(text)
+            yield joined[:cut]
+            waiting = [joined[cut:]]
+    if rest := "".join(waiting):
+        yield rest
+
+
+@lru_cache(maxsize=None)
+def _place_to_cut() -> re.Pattern[str]:
+    return re.compile(f"[^{_SPACES}](?=[{_SPACES}])")
+
+
+def _last_cut(text: str, inside: list[tuple[str, int]]) -> int:
+    """Return the last place to cut `text`, or 0; `inside` holds added texts with a place to cut inside them."""
+    if not inside:
+        found = re.compile(f"(?s:.*)[^{_SPACES}](?=[{_SPACES}])").match(text)
+        return found.end() if found else 0
+    limit = len(text) - max(len(content) for content, _ in inside)  # behind it one might begin that is not all here
+    for place in reversed([found.end() for found in _place_to_cut().finditer(text, 0, max(limit, 0))]):
+        if not any(text.startswith(content, place - offset) for content, offset in inside if offset <= place):
+            return place
+    return 0
+
+
+# ---- subcommands -------------------------------------------------------------------------------------
+
+
+def load_model(path: str | os.PathLike[str]) -> Tokenizer:
+    """Return the tokenizer of a `tokenizer.json`, a folder with `vocab.json` and `merges.txt`, a payload or a report.
+
+    What it is is found out from what it holds; a FormatError says when it is none of these.
+    """
+    if os.path.isdir(path):
+        return BPETokenizer.from_gpt2(os.path.join(path, "vocab.json"), os.path.join(path, "merges.txt"))
+    name, data = _read_json(path)
+    try:
+        if isinstance(data, dict) and "format" in data:
+            return Tokenizer.from_payload(data)
+        if isinstance(data, dict) and data.get("schema") == REPORT_SCHEMA and "tokenizer" in data:
+            return Tokenizer.from_payload(data["tokenizer"])
+        if isinstance(data, dict) and "model" in data:
+            return BPETokenizer._from_tokenizer_json(data, "")
+    except TokenizerError as error:
+        raise FormatError(f"{name}: {error}") from None
+    raise FormatError(
+        f"{name}: no model, got {_show(data)}; only a tokenizer.json, a folder with vocab.json and merges.txt, "
+        "a payload and a report are supported"
+    )
+
+
+def _train_options(argv: list[str], program: str) -> Any:
+    parser = _parser(
+        program,
+        "tokenizer.py train corpus.txt --vocab-size 4096 -o tokenizer.json",
+        "Train a gpt2 tokenizer on files of UTF-8 text and write the tokenizer.json. Files are read as streams.",
+    )
+    add = parser.add_argument
+    add("files", metavar="FILE", nargs="+", help="a document; - for standard input")
+    add("--vocab-size", metavar="N", type=int, required=True, help="how many ids, the 256 byte symbols and specials included")
+    add("--special", metavar="TEXT", type=_utf8_argument, action="append", default=[], help="a special token; repeatable")
+    add("--min-freq", metavar="N", type=int, default=2, help="the smallest count still worth a merge (default 2)")
+    add("--lines", action="store_true", help="each line is a document, its line end kept, as Hugging Face reads files")
+    add("--workers", metavar="N", type=int, default=1, help="processes that count (default 1)")
+    add("-o", "--output", metavar="FILE", required=True, help="a new tokenizer.json")
+    add("-q", "--quiet", action="store_true", help="print nothing but errors")
+    return parser.parse_args(argv)
+
+
+def _train_command(options: Any) -> int:
+    _refuse_existing(options.output)
+    _check_training(options.vocab_size, options.special, options.min_freq)
+    for path in options.files:
+        if path != "-":
+            os.stat(path)  # a missing file is found before the others are read
+    texts = _document_pieces(options.files, options.special, options.lines)
+    progress = _progress_bar(options.quiet)
+    tokenizer = BPETokenizer.train(
+        texts, options.vocab_size, options.special, options.min_freq, workers=options.workers, progress=progress
+    )
+    if options.output == "-":
+        with _output("-") as file:
+            file.write(tokenizer._tokenizer_json_text().encode("utf-8"))
+    else:
+        tokenizer.save(options.output)
+    if not options.quiet:
+        reached = tokenizer.vocab_size == options.vocab_size
+        why = "the size asked for" if reached else f"no pair is left that occurs {options.min_freq} times"
+        _say(f"{tokenizer.vocab_size} ids, {len(tokenizer.merges)} merges; stopped at {why}")
+    return 0
+
+
+def _document_pieces(paths: Iterable[str], added: Sequence[str], lines: bool) -> Iterator[str]:
+    """Yield texts whose pre-tokens are those of the files: each file a document, or each of its lines."""
+    for path in paths:
+        with _input(path) as (name, file):
+            blocks = read_blocks(file, name)
+            if not lines:
+                yield from safe_pieces(blocks, added)
+                continue
+            rest = ""
+            for block in blocks:
+                *whole, rest = (rest + block).split("\n")
+                yield from (line + "\n" for line in whole)
+            if rest:
+                yield rest
+
+
+def _progress_bar(quiet: bool) -> Callable[[str, int, int | None], None] | None:
+    """Return a progress function that draws on standard error, or None where that is no terminal."""
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        return None
+
+    def draw(stage: str, done: int, total: int | None) -> None:
+        if total:
+            filled = 30 * done // total
+            bar = f"[{'#' * filled}{'.' * (30 - filled)}] {100 * done // total:3}%"
+            _say(f"\r{stage:6} {bar}", end="\n" if done == total else "")
+        else:
+            _say(f"\r{stage:6} {done}", end="")
+
+    return draw
+
+
+def _model_parser(program: str, example: str, description: str) -> Any:
+    parser = _parser(program, example, description)
+    parser.add_argument(
+        "model", metavar="MODEL", help="a tokenizer.json, a folder with vocab.json and merges.txt, a payload, or a report"
+    )
+    return parser
+
+
+def _encode_options(argv: list[str], program: str) -> Any:
+    parser = _model_parser(
+        program,
+        "tokenizer.py encode tokenizer.json corpus.txt --format u16 -o corpus.u16",
+        "Encode UTF-8 text. With gpt2 models it is read as a stream; a document model reads all of it first.",
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", nargs="?", default="-", help="the text; - for standard input (default)")
+    add("--format", choices=("ids", "json", "tokens", "u16", "u32"), default="ids", help="ids: decimal, one a line (default); "
+        "json: one array; tokens: one JSON string a line; u16, u32: little-endian integers")  # fmt: skip
+    add("--count", action="store_true", help="print only tokens, bytes, and bytes per token")
+    add("--no-special", action="store_true", help="find no added tokens in the text: for text from strangers")
+    add("--workers", metavar="N", type=int, default=1, help="processes that encode (default 1)")
+    add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    add("-q", "--quiet", action="store_true", help="print nothing but errors to standard error")
+    return parser.parse_args(argv)
+
+
+def _encode_command(options: Any) -> int:
+    _refuse_existing(options.output)
+    tokenizer = load_model(options.model)
+    if options.format == "u16" and tokenizer.vocab_size > 65536 and not options.count:
+        raise TokenizerError(f"--format u16: vocabulary too large, got {tokenizer.vocab_size} ids; at most 65536 are supported")
+    size = 0
+
+    def pieces() -> Iterator[str]:
+        nonlocal size
+        for piece in _encodable_pieces(tokenizer, name, file, options):
+            size += _utf8_length(piece)
+            yield piece
+
+    with _input(options.file) as (name, file), _output(options.output) as out:
+        encoded = _encoded_pieces(tokenizer, pieces(), options)
+        if not options.count:
+            _write_ids(out, encoded, options.format, tokenizer)
+        else:
+            tokens = sum(map(len, encoded))
+            ratio = f"{size / tokens:.6g}" if tokens else "null"
+            out.write(f"tokens {tokens}\nbytes {size}\nbytes_per_token {ratio}\n".encode("ascii"))
+    return 0
+
+
+def _encodable_pieces(tokenizer: Tokenizer, name: str, file: Any, options: Any) -> Iterator[str]:
+    blocks = read_blocks(file, name)
+    if isinstance(tokenizer, BPETokenizer):
+        return safe_pieces(blocks, () if options.no_special else tokenizer.added)
+    if not options.quiet:
+        _say("a document model encodes the text as a whole: reading all of it first")
+    return iter(["".join(blocks)])
+
+
+def _encoded_pieces(tokenizer: Tokenizer, pieces: Iterator[str], options: Any) -> Iterator[list[int]]:
+    if isinstance(tokenizer, BPETokenizer):
+        return tokenizer._encode_iter(pieces, workers=options.workers, parse_special=not options.no_special)
+    return map(tokenizer.encode, pieces)
+
+
+def _write_ids(out: Any, encoded: Iterable[list[int]], kind: str, tokenizer: Tokenizer) -> None:
+    """Write ids in one of the formats of `encode`, piece by piece."""
+    if kind in ("u16", "u32"):
+        for ids in encoded:
+            out.write(_packed(ids, kind))
+    elif kind == "json":
+        lead = b"["
+        for ids in filter(None, encoded):
+            out.write(lead + json.dumps(ids)[1:-1].encode("ascii"))
+            lead = b", "
+        out.write(b"]\n" if lead == b", " else b"[]\n")
+    else:
+        show = str if kind == "ids" else lambda id: json.dumps(tokenizer.id_to_token(id), ensure_ascii=False)
+        for ids in encoded:
+            out.write("".join(f"{show(id)}\n" for id in ids).encode("utf-8"))
+
+
+def _packed(ids: Iterable[int], kind: str) -> bytes:
+    """Return ids as little-endian integers of 16 or 32 bits."""
+    packed = array({"u16": "H", "u32": "I"}[kind], ids)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def _decode_options(argv: list[str], program: str) -> Any:
+    parser = _model_parser(
+        program, "tokenizer.py decode tokenizer.json ids.txt", "Decode ids to UTF-8 text, as a stream, nothing added."
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", nargs="?", default="-", help="the ids; - for standard input (default)")
+    add("--format", choices=("ids", "json", "u16", "u32"), default="ids", help="as encode writes them (default ids)")
+    add("--skip-special", action="store_true", help="leave special tokens out")
+    add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    return parser.parse_args(argv)
+
+
+def _decode_command(options: Any) -> int:
+    _refuse_existing(options.output)
+    tokenizer = load_model(options.model)
+    with _input(options.file) as (name, file), _output(options.output) as out:
+        ids = _read_ids(file, name, options.format)
+        for text in tokenizer.decode_stream(ids, skip_special=options.skip_special):
+            out.write(text.encode("utf-8"))
+    return 0
+
+
+def _read_ids(file: Any, name: str, kind: str) -> Iterator[int]:
+    """Yield ids from one of the formats of `decode`."""
+    if kind == "ids":
+        for number, line in enumerate(file, 1):
+            word = line.strip()
+            if not word.isdigit() or len(word) > 18:
+                raise FormatError(f"{name}: line {number}: got {_show(word.decode('utf-8', 'replace'))}; only one id, in decimal, is supported")
+            yield int(word)
+    elif kind == "json":
+        ids = _need_type(f"{name}: top level", parse_json(_decode_utf8(file.read(), name), name), list)
+        for number, value in enumerate(ids):
+            yield _need_type(f"{name}: [{number}]", value, int)
+    else:
+        yield from _read_packed(file, name, kind)
+
+
+def _read_packed(file: Any, name: str, kind: str) -> Iterator[int]:
+    width, rest = {"u16": 2, "u32": 4}[kind], b""
+    while block := file.read(BLOCK_BYTES):
+        data = rest + block
+        whole = len(data) - len(data) % width
+        packed = array({"u16": "H", "u32": "I"}[kind], data[:whole])
+        if sys.byteorder == "big":
+            packed.byteswap()
+        yield from packed
+        rest = data[whole:]
+    if rest:
+        raise FormatError(f"{name}: got {len(rest)} bytes at the end; only whole integers of {width} bytes are supported")
+
+
+def _explain_options(argv: list[str], program: str) -> Any:
+    parser = _model_parser(
+        program,
+        "tokenizer.py explain tokenizer.json 'hugs pug'",
+        "Show the pre-tokens of a text, each merge in the order it happens with its rank, and the ids.",
+    )
+    parser.add_argument("text", metavar="TEXT", type=_utf8_argument)
+    parser.add_argument("--json", action="store_true", help="the same for machines")
+    return parser.parse_args(argv)
+
+
+def _explain_command(options: Any) -> int:
+    explained = load_model(options.model).explain(options.text)
+    coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    text = format_json(explained) if options.json else "\n".join(_explained_lines(explained, coloured))
+    with _output("-") as out:
+        out.write((text + "\n").encode("utf-8"))
+    return 0
+
+
+def _explained_lines(explained: dict[str, Any], coloured: bool) -> Iterator[str]:
+    """Yield the lines that `explain` prints: each piece, its merges one by one, then all ids."""
+
+    def paint(tokens: Sequence[str]) -> str:
+        if not coloured:
+            return " ".join(tokens)
+        return " ".join(f"\x1b[{(36, 33)[place % 2]}m{token}\x1b[0m" for place, token in enumerate(tokens))
+
+    for piece in explained["pieces"]:
+        kind = "added token" if piece["added"] else explained["unit"]
+        yield f"{kind} {json.dumps(piece['text'], ensure_ascii=False)}"
+        if piece["dropped"]:
+            yield f"  dropped   {' '.join(f'0x{byte:02x}' for byte in piece['dropped'])}  (no symbol in the vocabulary)"
+        if not piece["added"]:
+            yield f"  start     {paint(piece['symbols'])}"
+        for step in piece["merges"]:
+            left, right = step["pair"]
+            yield f"  rank {step['rank']:<5}{left} + {right} -> {left + right}:  {paint(step['symbols'])}"
+        yield f"  ids       {' '.join(f'{id}' for id in piece['ids'])}"
+    yield f"{len(explained['ids'])} ids: {explained['ids']}"
+
+
+def _verify_options(argv: list[str], program: str) -> Any:
+    parser = _parser(
+        program, "tokenizer.py verify my-report.json", "Recompute a report from its corpus and print what differs."
+    )
+    parser.add_argument("report", metavar="REPORT", help="- for standard input")
+    parser.add_argument("--corpus", metavar="FILE", help=_CORPUS_HELP)
+    return parser.parse_args(argv)
+
+
+def _verify_command(options: Any) -> int:
+    with _input(options.report) as (name, file):
+        report = parse_json(_decode_utf8(file.read(), name), name)
+    found = verify_report(report, _read_corpus_option(options.corpus))
+    lines = [f"differs: {difference}" for difference in found[:50]]
+    if len(found) > 50:
+        lines.append(f"differs: and {len(found) - 50} more")
+    if not found:
+        lines = [f"verified: {key}" for key in REPORT_KEYS if key not in _UNVERIFIABLE]
+        lines += [f"not verifiable: {key}, {_show(report[key])}" for key in _UNVERIFIABLE]
+    with _output("-") as out:
+        out.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+    return 1 if found else 0
+
+
+_COMMANDS: dict[str, tuple[Callable[[Any], int], Callable[[list[str], str], Any]]] = {
+    "train": (_train_command, _train_options),
+    "encode": (_encode_command, _encode_options),
+    "decode": (_decode_command, _decode_options),
+    "explain": (_explain_command, _explain_options),
+    "verify": (_verify_command, _verify_options),
+}
 
 
 # ======================================================================================================
