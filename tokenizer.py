@@ -66,7 +66,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import repeat
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
 
 __version__ = "1.0.0"
@@ -79,6 +79,10 @@ BOS_ID, EOS_ID, FIRST_MERGE_ID = 256, 257, 258
 MERGE_BUDGET = 16  # the document variant's default
 MERGE_LIMIT = 128  # the document variant's bound
 TRAIN_BYTES_LIMIT = 256 * 1024  # the same for its training text, all documents together, in UTF-8 bytes
+CACHE_ENTRIES = 1 << 18  # an encoder's bound of remembered chunks, and of remembered pre-tokens
+CACHE_BYTES = 32 << 20  # the same for chunks, in bytes, roughly
+CACHED_CHUNK, CACHED_WORD = 128, 64  # characters; longer ones are not remembered
+MANY_SYMBOLS = 100  # from here on a heap beats scanning a pre-token for the lowest rank
 COUNTED_CHUNKS = 1_000_000  # distinct chunks of text kept while counting, before they become pre-tokens
 BATCH_CHARACTERS = 500_000  # of text given to a worker process at a time
 ALPHA = 0.1  # add-alpha smoothing of the report's baselines
@@ -299,7 +303,11 @@ def _class_bounds(name: str) -> list[int]:
 
 def _class_pattern(name: str, top: int = _ALL) -> str:
     """Return a frozen class up to the code point `top` as the inside of a character set of `re`."""
-    bounds = _class_bounds(name)
+    return _pattern(_class_bounds(name), top)
+
+
+def _pattern(bounds: Sequence[int], top: int = _ALL) -> str:
+    """Return ranges [first, past the last, ...] up to `top` as the inside of a character set of `re`."""
     return "".join(f"{chr(a)}-{chr(min(b - 1, top))}" for a, b in zip(bounds[::2], bounds[1::2]) if a <= top)
 
 
@@ -394,17 +402,57 @@ def split_digits(text: str, individual: bool = True) -> list[str]:
     return _digits_expression(bool(individual)).findall(_need_text("text", text))
 
 
+# ---- fast splitting: texts are cut into chunks that are remembered, and new chunks are split together -----
+
+
 @lru_cache(maxsize=None)
-def _chunk_expression() -> re.Pattern[str]:
+def _chunk_expression(top: int = _ALL, digits: bool | None = None) -> re.Pattern[str]:
     """Compile the expression that cuts a text into chunks whose pre-tokens, put together, are those of the text.
 
     The boundary lemma: a pre-token ends before every white-space character that follows another character,
     whatever comes after, since runs of letters, numbers and others hold no white space but a leading U+0020, and
     a run of white space starts there. The last white-space character of a run goes to the chunk of the word
     behind it, which may take it as a leading space. A chunk is cheap to find and worth remembering: most are a
-    word with its punctuation. With a Digits step the lemma does not hold as it stands, as the step runs first.
+    word with its punctuation. A Digits step (`digits` not None) runs before the expression, so white space before
+    a number stays whole, and the number begins a chunk.
     """
-    return re.compile(f"(?s:.)[^{_SPACES}]+|[{_SPACES}]+(?![^{_SPACES}])|(?s:.)")
+    if digits is None:
+        return re.compile(f"(?s:.)[^{_SPACES}]+|[{_SPACES}]+(?![^{_SPACES}])|(?s:.)")
+    numbers = _class_pattern("digits", top)
+    return re.compile(
+        f"[{_SPACES}]?[^{_SPACES}{numbers}][^{_SPACES}]*|[{_SPACES}]+(?![^{_SPACES}{numbers}])|[^{_SPACES}]+"
+    )
+
+
+# Stands between chunks that are split together. No text holds it: a lone surrogate is refused.
+_GAP = "\ud800"
+
+
+def _joined_expression(
+    top: int = _ALL, digits: bool | None = None, meeting: Sequence[Sequence[int]] | None = None
+) -> re.Pattern[str]:
+    """Compile the expression that splits chunks joined by `_GAP`: what it finds is what `_gpt2_expression`, after
+    the Digits step, finds in each chunk alone, with a `_GAP` between two of them.
+
+    A gap ends the text for the run of white space before it, and so does a number where there is a Digits step,
+    which also keeps numbers from a leading space. Code points that only the Digits step takes for numbers are
+    pieces of their own. `meeting` (see `_meeting_letters`) cuts runs of letters where no merge reaches across.
+    """
+    letters, numbers = _class_pattern("letters", top), _class_pattern("numbers", top)
+    late, ends, number = "", _GAP, f" ?[{numbers}]+"
+    if digits is not None:
+        late = _pattern(_DIGITS_SINCE_17, top)
+        many = "" if digits else "+"
+        ends, number = _GAP + numbers + late, f"[{numbers}]{many}" + (f"|[{late}]{many}" if late else "")
+    word = f" ?[{letters}]+"
+    if meeting:
+        beyond = _pattern([bound for bound in _class_bounds("letters") if bound > _BMP], top)
+        left, both, right = (_pattern(bounds) + beyond for bounds in meeting)
+        word = f" ?[{left}][{both}]*[{right}]| ?[{letters}]"
+    return re.compile(
+        f"'(?:[stmd]|re|ve|ll)|{word}|{number}| ?[^{_SPACES}{letters}{numbers}{late}{_GAP}]+"
+        f"|[{_SPACES}]+(?![^{_SPACES}{ends}])|[{_SPACES}{_GAP}]"
+    )
 
 
 # ======================================================================================================
@@ -739,6 +787,209 @@ def merge_steps(ids: list[int], ranks: Mapping[Pair, tuple[int, int]]) -> Iterat
         (rank, new_id), i = min(ranked, key=lambda found: (found[0][0], found[1]))
         ids[i : i + 2] = [new_id]
         yield rank, i
+
+
+# ---- fast encoding: equals `merge_by_rank` on each pre-token, remembers, and packs ids into bytes --------
+
+_NO_RANK = 1 << 60  # later than every rank
+
+
+class _Encoder:
+    """From ordinary text to ids, the fast way: equals `merge_by_rank` on the symbols of each pre-token.
+
+    A text is cut into chunks (`_chunk_expression`), and the ids of most chunks are remembered. The new chunks of
+    a text are split into pre-tokens together, in one call (`_joined_expression`), and the ids of pre-tokens are
+    remembered too, as one word stands in many chunks. Ids travel packed, two or four bytes each: joining,
+    splitting and the final list are single calls into C, and the caches hold nothing that the garbage collector
+    has to visit. What is remembered is only what would be computed again in the same way, so no id depends on
+    what was encoded before; both caches are emptied when they are full, and long pieces stay out of them.
+    """
+
+    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], digits: bool | None) -> None:
+        self.merger, self.digits = _Merger(vocab, merges), digits
+        self.chunks: dict[str, bytes] = {}
+        self.chunk_bytes = 0
+        self.words = _Words(self.merger)
+        self.expressions: dict[int, tuple[Any, Any]] = {}
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`. Raises UnicodeEncodeError for a lone surrogate."""
+        chunks = self.findall(text)[0](text)
+        parts = list(map(self.chunks.get, chunks))
+        try:
+            packed = b"".join(parts)  # type: ignore[arg-type]
+        except TypeError:  # some are None: these chunks are new
+            gaps = [place for place, part in enumerate(parts) if part is None]
+            found = self.learn({chunks[place] for place in gaps})
+            for place in gaps:
+                parts[place] = found[chunks[place]]
+            packed = b"".join(parts)  # type: ignore[arg-type]
+        return memoryview(packed).cast(self.merger.code).tolist()
+
+    def learn(self, chunks: Iterable[str]) -> dict[str, bytes]:
+        """Return the packed ids of each chunk, and remember those that are not long."""
+        text = "".join(chunks)
+        text.encode("utf-8")  # refuses lone surrogates, the gap among them
+        pretokens = self.findall(text)[1](_GAP.join(chunks))
+        packed = b"".join(map(self.words.__getitem__, pretokens))
+        found = dict(zip(chunks, packed.split(self.merger.gap)))
+        self.chunk_bytes += 2 * len(text) + len(packed) + 150 * len(found)  # what they take as objects, roughly
+        if self.chunk_bytes > CACHE_BYTES or len(self.chunks) + len(found) > CACHE_ENTRIES:
+            self.chunks.clear()
+            self.chunk_bytes = 0
+        self.chunks.update((chunk, ids) for chunk, ids in found.items() if len(chunk) <= CACHED_CHUNK)
+        return found
+
+    def findall(self, text: str) -> tuple[Callable[[str], list[str]], Callable[[str], list[str]]]:
+        """Return the two expressions for texts like `text`: into chunks, and from joined chunks into pre-tokens."""
+        top = _top(text)
+        if top not in self.expressions:
+            meeting = None if top == _ASCII else self.merger.meeting  # all of ASCII's letters meet
+            expressions = _chunk_expression(top, self.digits), _joined_expression(top, self.digits, meeting)
+            self.expressions[top] = tuple(expression.findall for expression in expressions)  # type: ignore[assignment]
+        return self.expressions[top]
+
+
+class _Words(dict):  # type: ignore[type-arg]
+    """From pre-token to packed ids; what is missing is merged, and remembered unless it is long."""
+
+    def __init__(self, merger: _Merger) -> None:
+        self.merger = merger
+
+    def __missing__(self, word: str) -> bytes:
+        packed = self.merger.gap if word == _GAP else self.merger.encode(word)
+        if len(word) <= CACHED_WORD:
+            if len(self) >= CACHE_ENTRIES:
+                self.clear()
+            self[word] = packed
+        return packed
+
+
+class _Merger:
+    """From one pre-token to packed ids: the bytes that have a symbol, merged by rank, leftmost first on a tie."""
+
+    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
+        self.size = size = len(vocab)
+        self.code = "H" if size <= 0xFF00 else "I"  # so that no packed ids hold the bytes of `gap`
+        self.gap = b"\xff" * array(self.code).itemsize
+        self.rank = {vocab[left] * size + vocab[right]: rank for rank, (left, right) in enumerate(merges)}
+        self.product = [vocab[left + right] for left, right in merges]
+        self.byte_ids = [vocab.get(symbol) for symbol in _byte_symbols()]
+        self.dropped = bytes(byte for byte in range(256) if self.byte_ids[byte] is None)
+        self.tokens = [left + right for left, right in merges]
+        symbols = unicode_to_bytes()
+        self.byte_rank = {
+            (symbols[left], symbols[right]): rank
+            for rank, (left, right) in enumerate(merges)
+            if left in symbols and right in symbols
+        }
+
+    def encode(self, word: str) -> bytes:
+        """Return the packed ids of one pre-token."""
+        data = word.encode("utf-8")
+        if self.dropped:
+            data = data.translate(None, self.dropped)
+        ids: list[Any] = list(map(self.byte_ids.__getitem__, data))
+        if len(ids) > MANY_SYMBOLS:
+            ids = self.merge_many(ids)
+        else:
+            self.merge_few(ids, list(map(self.byte_rank.get, zip(data, data[1:]), repeat(_NO_RANK))))
+        return array(self.code, ids).tobytes()
+
+    def merge_few(self, ids: list[int], ranks: list[int]) -> None:
+        """Merge `ids` in place; `ranks` holds the rank of each adjacent pair and is kept in step."""
+        size, product, rank = self.size, self.product, self.rank.get
+        while ranks and (lowest := min(ranks)) != _NO_RANK:
+            place = ranks.index(lowest)
+            ids[place] = new_id = product[lowest]
+            del ids[place + 1], ranks[place]
+            if place:
+                ranks[place - 1] = rank(ids[place - 1] * size + new_id, _NO_RANK)
+            if place < len(ranks):
+                ranks[place] = rank(new_id * size + ids[place + 1], _NO_RANK)
+
+    def merge_many(self, ids: list[int | None]) -> list[int]:
+        """Return `ids` merged, by a heap of (rank, place) and links between neighbours: n log n where scanning for
+        the lowest rank is quadratic."""
+        size, product, rank, n = self.size, self.product, self.rank.get, len(ids)
+        after, before = list(range(1, n + 1)), list(range(-1, n - 1))
+        ranks = [rank(left * size + right) for left, right in zip(ids, ids[1:])]  # type: ignore[operator]
+        heap = [found * n + place for place, found in enumerate(ranks) if found is not None]
+        heapq.heapify(heap)
+        while heap:
+            lowest, i = divmod(heapq.heappop(heap), n)
+            j = after[i]
+            if ids[i] is None or j == n or rank(ids[i] * size + ids[j]) != lowest:  # type: ignore[operator]
+                continue  # one of the two has become part of another token since
+            ids[i], ids[j] = product[lowest], None
+            after[i] = k = after[j]
+            if k < n:
+                before[k] = i
+            for a, b in (before[i], i), (i, k):
+                if a >= 0 and b < n and (found := rank(ids[a] * size + ids[b])) is not None:  # type: ignore[operator]
+                    heapq.heappush(heap, found * n + a)
+        return [id for id in ids if id is not None]
+
+    @cached_property
+    def meeting(self) -> list[list[int]] | None:
+        """What `_meeting_letters` finds in the products, or None where letters may lose bytes, which makes
+        neighbours of bytes that were none."""
+        if set(self.dropped).intersection(_LETTER_BYTES):
+            return None
+        return _meeting_letters(map(_from_symbols, self.tokens))
+
+
+_LETTER_BYTES = (*range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x80, 0xC0), *range(0xC2, 0xF1))  # UTF-8 of letters
+
+
+def _meeting_letters(tokens: Iterable[bytes]) -> list[list[int]]:
+    """Return three sets of letters up to U+FFFF, as bounds: left, both, right. A merge can reach across two letters
+    x y only if x is in left and y in right; both is what these share.
+
+    A merge that reaches across makes a token with the end of x and the beginning of y. Such a token, decoded,
+    shows x and y whole, or, where it begins inside x or ends inside y, their bytes as U+DC80 to U+DCFF. Runs of
+    letters can be cut at all other places, where merging one side never looks at the other: most runs of Chinese
+    or Korean fall into single characters, which are worth remembering. The sets may hold too much, never too
+    little; ASCII is always in them, and what lies above U+FFFF counts as in them. First pass over many scripts: 2.0 times as fast.
+    """
+    left, right = set(range(0x80)), set(range(0x80))
+    pairs: set[tuple[str, str]] = set()
+    for token in tokens:
+        if not token.isascii():
+            text = token.decode("utf-8", "surrogateescape")
+            pairs.update(zip(text, text[1:]))
+    for x, y in pairs:
+        if x != " " and not "\udc80" <= y < "\udcc0":  # a space only begins a run; the other is inside a character
+            left.update(_letters_ending(x))
+            right.update(_letters_beginning(y))
+    bounds = _class_bounds("letters")
+    letters = {point for a, b in zip(bounds[::2], bounds[1::2]) if a <= _BMP for point in range(a, b)}
+    return [_bounds_of(points & letters) for points in (left, left & right, right)]
+
+
+def _letters_ending(x: str) -> Iterable[int]:
+    """Return the code points up to U+FFFF that end with the byte that `x` stands for, or `x` itself."""
+    return range(0x80 + (ord(x) & 63), 0x10000, 64) if "\udc80" <= x <= "\udcff" else [ord(x)]
+
+
+def _letters_beginning(y: str) -> Iterable[int]:
+    """Return the code points up to U+FFFF that begin with the byte that `y` stands for, or `y` itself."""
+    if not "\udcc0" <= y <= "\udcef":
+        return [ord(y)]
+    bits = 6 if y < "\udce0" else 12
+    first = (ord(y) & (0x3F >> bits // 6)) << bits
+    return range(first, first + (1 << bits))
+
+
+def _bounds_of(points: Iterable[int]) -> list[int]:
+    """Return sorted ranges [first, past the last, ...] of a set of code points."""
+    bounds: list[int] = []
+    for point in sorted(points):
+        if bounds and bounds[-1] == point:
+            bounds[-1] = point + 1
+        else:
+            bounds += [point, point + 1]
+    return bounds
 
 
 # ======================================================================================================
@@ -1284,14 +1535,25 @@ class BPETokenizer(Tokenizer):
 
         Source: Hugging Face tokenizers 0.23.3; tiktoken 0.14.0 gives the same ids for GPT-2.
         """
-        _need_text("text", text)
-        ids: list[int] = []
-        for number, piece in enumerate(self._split_added(text) if parse_special else [text]):
-            if number % 2:
-                ids.append(self.added[piece])
-            else:
-                ids += chain.from_iterable(map(self._encode_unit, self.pretokenize(piece)))
-        return ids
+        if not isinstance(text, str):
+            raise TypeError(f"text: got {type(text).__name__}; only str is supported")
+        try:
+            if not parse_special or not any(map(text.__contains__, self.added)):
+                return self._encoder.encode(text)
+            ids: list[int] = []
+            for number, piece in enumerate(self._split_added(text)):
+                if number % 2:
+                    ids.append(self.added[piece])
+                else:
+                    ids += self._encoder.encode(piece)
+            return ids
+        except UnicodeEncodeError:
+            _need_text("text", text)  # says where the lone surrogate is
+            raise
+
+    @cached_property
+    def _encoder(self) -> _Encoder:
+        return _Encoder(self.vocab, self.merges, self._digits)
 
     def encode_bytes(self, data: bytes, *, parse_special: bool = True) -> list[int]:
         """Return the ids of UTF-8 text given as bytes. Raises ValueError for invalid UTF-8, with the position."""
