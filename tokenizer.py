@@ -66,8 +66,8 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from functools import cached_property, lru_cache
-from itertools import repeat
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
+from itertools import chain, repeat
+from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, NoReturn, Sequence
 
 __version__ = "1.0.0"
 
@@ -826,18 +826,20 @@ class _Encoder:
             packed = b"".join(parts)  # type: ignore[arg-type]
         return memoryview(packed).cast(self.merger.code).tolist()
 
-    def learn(self, chunks: Iterable[str]) -> dict[str, bytes]:
+    def learn(self, chunks: Collection[str]) -> dict[str, bytes]:
         """Return the packed ids of each chunk, and remember those that are not long."""
         text = "".join(chunks)
         text.encode("utf-8")  # refuses lone surrogates, the gap among them
         pretokens = self.findall(text)[1](_GAP.join(chunks))
         packed = b"".join(map(self.words.__getitem__, pretokens))
-        found = dict(zip(chunks, packed.split(self.merger.gap)))
+        found = keep = dict(zip(chunks, packed.split(self.merger.gap)))
+        if len(max(chunks, key=len)) > CACHED_CHUNK:
+            keep = {chunk: ids for chunk, ids in found.items() if len(chunk) <= CACHED_CHUNK}
         self.chunk_bytes += 2 * len(text) + len(packed) + 150 * len(found)  # what they take as objects, roughly
-        if self.chunk_bytes > CACHE_BYTES or len(self.chunks) + len(found) > CACHE_ENTRIES:
+        if self.chunk_bytes > CACHE_BYTES or len(self.chunks) + len(keep) > CACHE_ENTRIES:
             self.chunks.clear()
             self.chunk_bytes = 0
-        self.chunks.update((chunk, ids) for chunk, ids in found.items() if len(chunk) <= CACHED_CHUNK)
+        self.chunks.update(keep)
         return found
 
     def findall(self, text: str) -> tuple[Callable[[str], list[str]], Callable[[str], list[str]]]:
@@ -854,10 +856,10 @@ class _Words(dict):  # type: ignore[type-arg]
     """From pre-token to packed ids; what is missing is merged, and remembered unless it is long."""
 
     def __init__(self, merger: _Merger) -> None:
-        self.merger = merger
+        self.gap, self.encode = merger.gap, merger.word_encoder()
 
     def __missing__(self, word: str) -> bytes:
-        packed = self.merger.gap if word == _GAP else self.merger.encode(word)
+        packed = self.gap if word == _GAP else self.encode(word)
         if len(word) <= CACHED_WORD:
             if len(self) >= CACHE_ENTRIES:
                 self.clear()
@@ -872,46 +874,49 @@ class _Merger:
         self.size = size = len(vocab)
         self.code = "H" if size <= 0xFF00 else "I"  # so that no packed ids hold the bytes of `gap`
         self.gap = b"\xff" * array(self.code).itemsize
+        self.products = [left + right for left, right in merges]
+        self.new_ids = list(map(vocab.__getitem__, self.products))
         self.rank = {vocab[left] * size + vocab[right]: rank for rank, (left, right) in enumerate(merges)}
-        self.product = [vocab[left + right] for left, right in merges]
-        self.byte_ids = [vocab.get(symbol) for symbol in _byte_symbols()]
+        symbols = _byte_symbols()
+        self.byte_ids = list(map(vocab.get, symbols))
         self.dropped = bytes(byte for byte in range(256) if self.byte_ids[byte] is None)
-        self.tokens = [left + right for left, right in merges]
-        symbols = unicode_to_bytes()
+        places = unicode_to_bytes()
         self.byte_rank = {
-            (symbols[left], symbols[right]): rank
+            (places[left], places[right]): rank
             for rank, (left, right) in enumerate(merges)
-            if left in symbols and right in symbols
+            if left in places and right in places
         }
 
-    def encode(self, word: str) -> bytes:
-        """Return the packed ids of one pre-token."""
-        data = word.encode("utf-8")
-        if self.dropped:
-            data = data.translate(None, self.dropped)
-        ids: list[Any] = list(map(self.byte_ids.__getitem__, data))
-        if len(ids) > MANY_SYMBOLS:
-            ids = self.merge_many(ids)
-        else:
-            self.merge_few(ids, list(map(self.byte_rank.get, zip(data, data[1:]), repeat(_NO_RANK))))
-        return array(self.code, ids).tobytes()
+    def word_encoder(self) -> Callable[[str], bytes]:
+        """Return the function from one pre-token to its packed ids; what it uses is bound once, as it runs for each
+        new word."""
+        size, rank, new_ids, code, dropped = self.size, self.rank.get, self.new_ids, self.code, self.dropped
+        byte_ids, byte_rank, no_ranks = self.byte_ids.__getitem__, self.byte_rank.get, repeat(_NO_RANK)
 
-    def merge_few(self, ids: list[int], ranks: list[int]) -> None:
-        """Merge `ids` in place; `ranks` holds the rank of each adjacent pair and is kept in step."""
-        size, product, rank = self.size, self.product, self.rank.get
-        while ranks and (lowest := min(ranks)) != _NO_RANK:
-            place = ranks.index(lowest)
-            ids[place] = new_id = product[lowest]
-            del ids[place + 1], ranks[place]
-            if place:
-                ranks[place - 1] = rank(ids[place - 1] * size + new_id, _NO_RANK)
-            if place < len(ranks):
-                ranks[place] = rank(new_id * size + ids[place + 1], _NO_RANK)
+        def encode(word: str) -> bytes:
+            data = word.encode("utf-8")
+            if dropped:
+                data = data.translate(None, dropped)
+            ids: list[Any] = list(map(byte_ids, data))
+            if len(ids) > MANY_SYMBOLS:
+                return array(code, self.merge_many(ids)).tobytes()
+            ranks = list(map(byte_rank, zip(data, data[1:]), no_ranks))  # of each adjacent pair, kept in step
+            while ranks and (lowest := min(ranks)) != _NO_RANK:
+                place = ranks.index(lowest)
+                del ranks[place], ids[place]
+                ids[place] = new_id = new_ids[lowest]
+                if place:
+                    ranks[place - 1] = rank(ids[place - 1] * size + new_id, _NO_RANK)
+                if place < len(ranks):
+                    ranks[place] = rank(new_id * size + ids[place + 1], _NO_RANK)
+            return array(code, ids).tobytes()
+
+        return encode
 
     def merge_many(self, ids: list[int | None]) -> list[int]:
         """Return `ids` merged, by a heap of (rank, place) and links between neighbours: n log n where scanning for
         the lowest rank is quadratic."""
-        size, product, rank, n = self.size, self.product, self.rank.get, len(ids)
+        size, new_ids, rank, n = self.size, self.new_ids, self.rank.get, len(ids)
         after, before = list(range(1, n + 1)), list(range(-1, n - 1))
         ranks = [rank(left * size + right) for left, right in zip(ids, ids[1:])]  # type: ignore[operator]
         heap = [found * n + place for place, found in enumerate(ranks) if found is not None]
@@ -921,7 +926,7 @@ class _Merger:
             j = after[i]
             if ids[i] is None or j == n or rank(ids[i] * size + ids[j]) != lowest:  # type: ignore[operator]
                 continue  # one of the two has become part of another token since
-            ids[i], ids[j] = product[lowest], None
+            ids[i], ids[j] = new_ids[lowest], None
             after[i] = k = after[j]
             if k < n:
                 before[k] = i
@@ -936,7 +941,7 @@ class _Merger:
         neighbours of bytes that were none."""
         if set(self.dropped).intersection(_LETTER_BYTES):
             return None
-        return _meeting_letters(map(_from_symbols, self.tokens))
+        return _meeting_letters(map(_from_symbols, self.products))
 
 
 _LETTER_BYTES = (*range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x80, 0xC0), *range(0xC2, 0xF1))  # UTF-8 of letters
@@ -1051,9 +1056,27 @@ class Tokenizer:
         """Return the ids of `data`, any bytes at all, without framing."""
         return apply_merges(list(_need_bytes(data)), self.merges)
 
-    def encode_batch(self, texts: Iterable[str], **options: bool) -> list[list[int]]:
-        """Return the ids of each text; `options` are those of `encode`."""
-        return [self.encode(text, **options) for text in _need_texts("texts", texts)]
+    def encode_batch(
+        self, texts: Iterable[str], *, workers: int = 1, progress: Progress | None = None, **options: bool
+    ) -> list[list[int]]:
+        """Return the ids of each text; `options` are those of `encode`.
+
+        `workers` processes encode, with the same result; `progress("encode", done, total or None)` is called at
+        most ten times a second and once at the end.
+        """
+        total = len(texts) if isinstance(texts, Collection) else None
+        report = _Throttle(progress, "encode", total)
+        ids = list(self.encode_iter(report.each(_need_texts("texts", texts)), workers=workers, **options))
+        report.finish()
+        return ids
+
+    def encode_iter(self, texts: Iterable[str], *, workers: int = 1, **options: bool) -> Iterator[list[int]]:
+        """Yield the ids of each text, as `encode_batch` returns them; only a few texts are read ahead."""
+        if _need_workers(workers) == 1:
+            return (self.encode(text, **options) for text in _need_texts("texts", texts))
+        texts = map(_need_text, repeat("text"), _need_texts("texts", texts))
+        parts = _in_processes(_encode_texts, _batches(texts), workers, self, options)
+        return (ids.tolist() for part in parts for ids in part)
 
     def encode_with_offsets(self, text: str, **options: bool) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the ids of `text` and for each the span (start, end) it comes from.
@@ -1298,6 +1321,11 @@ class Tokenizer:
 _DOCUMENT_KEYS = (
     "format", "format_version", "variant", "bos_id", "eos_id", "first_merge_id", "merges", "sha256"
 )  # fmt: skip
+
+
+def _encode_texts(texts: list[str], tokenizer: Tokenizer, options: dict[str, bool]) -> list[array[int]]:
+    """Encode in a worker process; arrays come back to the parent as bytes."""
+    return [array("I", tokenizer.encode(text, **options)) for text in texts]
 
 
 def _need_bytes(data: Any) -> bytes:
@@ -1767,20 +1795,43 @@ def _checked_merges(
 ) -> list[tuple[str, str]]:
     """Return the merges as tuples, after checking halves, products and repetition."""
     pairs: list[tuple[str, str]] = list(map(tuple, merges))  # type: ignore[arg-type]
+    if not _all_usable(pairs, vocab, added):
+        _name_unusable(pairs, vocab, added)
+    return pairs
+
+
+def _all_usable(pairs: list[tuple[str, str]], vocab: Mapping[str, int], added: Mapping[str, int]) -> bool:
+    """Tell whether no merge is refused, in few calls into C: loading GPT-2 takes a third of the time."""
+    try:
+        products = [left + right for left, right in pairs]
+    except (TypeError, ValueError):
+        return False
+    return (
+        all(map(vocab.__contains__, chain.from_iterable(pairs)))
+        and all(map(vocab.__contains__, products))
+        and not any(map(added.__contains__, products))
+        and len(set(pairs)) == len(pairs)
+    )
+
+
+def _name_unusable(pairs: list[tuple[str, str]], vocab: Mapping[str, int], added: Mapping[str, int]) -> None:
+    """Refuse the first merge that is wrong, naming it; the plain form of `_all_usable`."""
     seen: set[tuple[str, str]] = set()
     for number, pair in enumerate(pairs):
         where = f"merges[{number}]"
         if len(pair) != 2 or not (isinstance(pair[0], str) and isinstance(pair[1], str)):
             raise TypeError(f"{where}: got {_show(pair)}; only (left, right), two token strings, is supported")
-        for token in (*pair, pair[0] + pair[1]):
+        product = pair[0] + pair[1]
+        for token in (*pair, product):
             if token not in vocab:
                 raise TokenizerError(f"{where}: got token {_show(token)}; only tokens of the vocabulary are supported")
         if pair in seen:
             raise TokenizerError(f"{where}: got {_show(' '.join(pair))} again; each merge is supported once")
-        if pair[0] + pair[1] in added:
-            raise TokenizerError(f"{where}: product is an added token, got {_show(pair[0] + pair[1])}; ordinary text would become it")
+        if product in added:
+            raise TokenizerError(
+                f"{where}: product is an added token, got {_show(product)}; ordinary text would become it"
+            )
         seen.add(pair)
-    return pairs
 
 
 def _check_alphabet(vocab: Mapping[str, int], added: Mapping[str, int]) -> None:
@@ -1789,7 +1840,7 @@ def _check_alphabet(vocab: Mapping[str, int], added: Mapping[str, int]) -> None:
     for content in added:
         if content in alphabet and content in vocab:
             raise TokenizerError(f"added_tokens: byte symbol, got {_show(content)}; ordinary text would become it")
-    if not alphabet.issuperset("".join(vocab)):
+    if re.search(f"[^{re.escape(_byte_symbols())}]", "".join(vocab)):
         for token in vocab:
             if token not in added and not alphabet.issuperset(token):
                 raise TokenizerError(
@@ -2022,14 +2073,23 @@ def _model_arguments(model: Any, where: str) -> tuple[Any, list[tuple[str, str]]
         _need_value(f"{where}.{key}", model.get(key, allowed[0]), *allowed)
     _need_vocab(f"{where}.", model["vocab"])
     merges = _need_type(f"{where}.merges", model["merges"], list)
-    if merges and type(merges[0]) is str:
-        pairs = [tuple(row.split(" ")) if type(row) is str else () for row in merges]
-    else:
-        pairs = [tuple(row) if type(row) is list and {str}.issuperset(map(type, row)) else () for row in merges]
-    for number, pair in enumerate(pairs):
-        if len(pair) != 2:
-            _refuse(f"{where}.merges[{number}]", merges[number], 'all "a b" strings or all ["a", "b"] pairs')
+    pairs: list[Any] = []
+    if {str}.issuperset(kinds := set(map(type, merges))):
+        pairs = list(map(tuple, map(str.split, merges, repeat(" "))))
+    elif kinds == {list}:
+        pairs = list(map(tuple, merges))
+    if len(pairs) != len(merges) or not {2}.issuperset(map(len, pairs)) or kinds == {list} and not {str}.issuperset(map(type, chain.from_iterable(pairs))):
+        _name_mixed(merges, f"{where}.merges")
     return model["vocab"], pairs
+
+
+def _name_mixed(merges: list[Any], where: str) -> NoReturn:
+    """Refuse the first merge that is neither "a b" nor ["a", "b"], or not of the first one's form."""
+    for number, row in enumerate(merges):
+        pair = row.split(" ") if type(row) is str else row
+        if type(row) is not type(merges[0]) or type(pair) is not list or list(map(type, pair)) != [str, str]:
+            _refuse(f"{where}[{number}]", row, 'all "a b" strings or all ["a", "b"] pairs')
+    raise FormatError(f"{where}: mixed forms")  # not reached: one of the rows is of another form
 
 
 def _added_arguments(rows: Any, where: str) -> list[tuple[Any, ...]]:
@@ -3119,7 +3179,7 @@ def _encodable_pieces(tokenizer: Tokenizer, name: str, file: Any, options: Any) 
 
 def _encoded_pieces(tokenizer: Tokenizer, pieces: Iterator[str], options: Any) -> Iterator[list[int]]:
     if isinstance(tokenizer, BPETokenizer):
-        return tokenizer._encode_iter(pieces, workers=options.workers, parse_special=not options.no_special)
+        return tokenizer.encode_iter(pieces, workers=options.workers, parse_special=not options.no_special)
     return map(tokenizer.encode, pieces)
 
 
