@@ -11,6 +11,7 @@ some tests. TOKENIZER_SEED sets the seed of the random ones, which each failure 
 """
 
 import codecs
+import concurrent.futures
 import contextlib
 import copy
 import errno
@@ -25,9 +26,12 @@ import pickle
 import random
 import re
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unicodedata
 import unittest
 from collections import Counter
@@ -2484,7 +2488,7 @@ class Pitfalls(TestCase):
 
     @needs_reports
     @needs_fixtures
-    def tst_performance_inputs(self):
+    def test_performance_inputs(self):
         for name, given, expected in self.cases("perf"):
             if "count" not in expected.get("gpt2", {}) if isinstance(expected, dict) else True:
                 continue  # 26g: the bound of the cache has its own test
@@ -2492,6 +2496,539 @@ class Pitfalls(TestCase):
             for model, answer in expected.items():
                 ids = whole(model).encode(text)
                 self.assertEqual((len(ids), ids[:2], ids[-2:]), (answer["count"], answer["first"], answer["last"]))
+
+
+# ======================================================================================================
+# Fast paths, processes and progress
+# ======================================================================================================
+
+
+class FastPaths(TestCase):
+    def test_joined_chunks_split_like_each_text_alone(self):
+        """Chunks and gaps, in all three sizes of expression and with every Digits step, against the plain steps."""
+        rng = self.rng()
+        t = {digits: with_digits(digits) for digits in (None, True, False)}
+        alphabet = [*"ab é日1½!'_\t\n\r\x85\xa0\u2009\x1c", "😀", "\U0001d7d8", "\U00010400", "\U00011de0", "\U00016ff5", "  ", "'s", "'ll", "\u0301", "1", " 1"]
+        for _ in range(6000 if FULL else 1500):
+            digits = rng.choice([None, True, False])
+            texts = ["".join(rng.choices(rng.choice([alphabet, alphabet[:2] + list(" 1!'\n"), alphabet[:6]]), k=rng.randrange(12))) for _ in range(4)]
+            for text in texts:
+                top = rng.choice([top for top in (kit._ASCII, kit._BMP, kit._ALL) if top >= kit._top(text)])
+                chunks = kit._chunk_expression(top, digits).findall(text)
+                self.assertEqual("".join(chunks), text)
+                expected = t[digits].pretokenize(text)
+                self.assertEqual([p for chunk in chunks for p in t[digits].pretokenize(chunk)], expected, (self.seed, ascii(text)))
+            chunks = [chunk for text in texts for chunk in kit._chunk_expression(kit._ALL, digits).findall(text)]
+            found = kit._joined_expression(max(map(kit._top, [*texts, ""])), digits).findall(kit._GAP.join(chunks))
+            expected = [[*t[digits].pretokenize(chunk), kit._GAP] for chunk in chunks]
+            self.assertEqual(found, [p for part in expected for p in part][:-1], (self.seed, ascii(texts)))
+
+    def test_boundary_lemma_on_the_whole_expression(self):
+        rng = self.rng()
+        for _ in range(3000):
+            text = "".join(rng.choices(["a", "1", "!", "é", "'s", " ", "  ", "\t", "\n", "\u3000"], k=rng.randrange(2, 12)))
+            for place in range(1, len(text)):
+                if kit.is_space(text[place]) and not kit.is_space(text[place - 1]):
+                    self.assertEqual(scan(text[:place]) + scan(text[place:]), scan(text), ascii(text))
+
+    def test_letters_are_cut_only_where_no_merge_reaches_across(self):
+        rng = self.rng()
+        letters = "aéжд日本한글\U00010400Ā"
+        for _ in range(300):
+            corpus = ["".join(rng.choices(letters, k=rng.randrange(1, 9))) for _ in range(12)]
+            t = BPETokenizer.train(corpus, 256 + rng.randrange(60), min_freq=1)
+            for _ in range(6):
+                text = "".join(rng.choices(letters + " ", k=rng.randrange(1, 20)))
+                self.assertEqual(t.encode(text), plain_encode(t, text), (self.seed, text, t.merges))
+
+    def test_letters_are_not_cut_where_bytes_may_be_dropped(self):
+        table = kit.bytes_to_unicode()
+        a, b = (table[byte] for byte in "é".encode())
+        t = BPETokenizer({a: 0, a + a: 1}, [(a, a)])  # the second byte of é has no symbol
+        self.assertEqual((t.encode("éé"), plain_encode(t, "éé")), ([1], [1]))
+
+    def test_wide_vocabularies_pack_ids_in_four_bytes(self):
+        symbols = [kit.bytes_to_unicode()[byte] for byte in range(256)]
+        pairs = [(x, y) for x in symbols for y in symbols]
+        for count in (0xFF00 - 257, 0xFF00 - 256, 65536):
+            merges = pairs[:count]
+            t = BPETokenizer({token: id for id, token in enumerate([*symbols, *map("".join, merges)])}, merges)
+            text = "é日\x00 !~abc"
+            self.assertEqual(t.encode(text), plain_encode(t, text))
+            self.assertEqual(t.decode(t.encode(text)), text)
+            self.assertEqual(t.encode("".join(map(chr, range(256)))), plain_encode(t, "".join(map(chr, range(256)))))
+
+    def test_long_pretokens_by_heap_and_by_scanning(self):
+        rng = self.rng()
+        for _ in range(200):
+            t = random_tokenizer(rng, rng.choice(["a", "ab", "abc"]))
+            text = "".join(rng.choices("abc", k=rng.randrange(2, 60)))
+            ids = []
+            for limit in (1, 1000):
+                with mock.patch.object(kit, "MANY_SYMBOLS", limit):
+                    ids.append(BPETokenizer(t.vocab, t.merges).encode(text))
+            self.assertEqual(ids[0], ids[1], (self.seed, text, t.merges))
+
+    def test_caches_are_bounded_and_never_change_ids(self):
+        t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train"), 400)
+        rng = self.rng()
+        words = [f"{rng.choice(['the', 'keeper', 'wrote'])}{n % 700} a" for n in range(3000)] + ["x" * 300, "é" * 40]
+        expected = {word: plain_encode(t, word) for word in set(words)}
+        for entries, size in ((50, 1 << 25), (1 << 18, 9000), (1, 1)):
+            with mock.patch.object(kit, "CACHE_ENTRIES", entries), mock.patch.object(kit, "CACHE_BYTES", size):
+                fresh = BPETokenizer(t.vocab, t.merges)
+                for word in words:
+                    self.assertEqual(fresh.encode(word), expected[word])
+                    self.assertLessEqual(len(fresh._encoder.chunks), max(entries, 2))
+                    self.assertLessEqual(len(fresh._encoder.words), entries)
+                    self.assertLessEqual(fresh._encoder.chunk_bytes, size + 1000)
+                self.assertFalse([c for c in [*fresh._encoder.chunks, *fresh._encoder.words] if len(c) > 128])
+
+    def test_cache_is_no_part_of_what_is_pickled_compared_or_saved(self):
+        t, other = hugs(), hugs()
+        small_pickle = pickle.dumps(t)
+        t.encode("hugs pug " * 50)
+        self.assertEqual(t, other)
+        self.assertEqual(pickle.dumps(t), small_pickle)
+        self.assertEqual(t.to_payload(), other.to_payload())
+
+    def test_time_grows_with_the_size_of_one_word(self):
+        """Twice the input at most four times the time, with room for a busy machine; scanning would take 16 times."""
+        t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train"), 500)
+        for make in (lambda n: "a" * n, lambda n: "the" * (n // 3), lambda n: " " * n, lambda n: "日本" * (n // 2), lambda n: "e " * (n // 2)):
+            times = []
+            for n in (20000, 80000):
+                start = time.perf_counter()
+                t.encode(make(n))
+                times.append(time.perf_counter() - start)
+            self.assertLess(times[1], 0.5 + 10 * times[0])
+
+    def test_many_threads_share_one_tokenizer(self):
+        t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train"), 400)
+        texts = [document.text + f" x{n}" for n, document in enumerate(kit.read_corpus(CORPUS).documents * 8)]
+        expected = [plain_encode(t, text) for text in texts]
+        with mock.patch.object(kit, "CACHE_ENTRIES", 40):
+            shared = BPETokenizer(t.vocab, t.merges)
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                for _ in range(3):
+                    self.assertEqual(list(pool.map(shared.encode, texts)), expected)
+                    self.assertEqual(list(pool.map(shared.decode, expected)), texts)
+
+    def test_workers_give_the_same_result(self):
+        texts = kit.read_corpus(CORPUS).texts("train") * 3 + ["<s> x", ""]
+        with mock.patch.object(kit, "BATCH_CHARACTERS", 1000):
+            one, two = (BPETokenizer.train(iter(texts), 330, ["<s>"], workers=n) for n in (1, 2))
+            self.assertEqual(one, two)
+            self.assertEqual(two.encode_batch(texts, workers=2), one.encode_batch(texts))
+            self.assertEqual(two.encode_batch(texts, workers=2, parse_special=False), one.encode_batch(texts, parse_special=False))
+            t = Tokenizer.train(texts[:8])
+            self.assertEqual(t.encode_batch(texts, workers=2, bos=True), [t.encode(text, bos=True) for text in texts])
+            with self.assertRaises(TypeError):
+                one.encode_batch(["a", 5], workers=2)
+            with self.refused("position 1"):
+                one.encode_batch(["a", "b\ud800"], workers=2)
+        for bad, kind in ((0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError), ("2", TypeError)):
+            for call in (lambda: one.encode_batch([], workers=bad), lambda: BPETokenizer.train([], 300, workers=bad), lambda: kit.count_pretokens([], workers=bad)):
+                with self.subTest(bad), self.assertRaises(kind):
+                    call()
+
+    def test_progress_is_called_at_most_ten_times_a_second_and_at_the_end(self):
+        texts = kit.read_corpus(CORPUS).texts("train") * 20
+        calls, start = [], time.monotonic()
+        t = BPETokenizer.train(texts, 300, progress=lambda *call: calls.append(call))
+        t.encode_batch(texts, progress=lambda *call: calls.append(call))
+        self.assertLess(len(calls), 10 + 20 * (time.monotonic() - start))
+        last = {stage: (done, total) for stage, done, total in calls}
+        self.assertEqual(last, {"count": (160, None), "merge": (44, 44), "encode": (160, 160)})
+        calls.clear()
+        BPETokenizer.train_from_counts(kit.count_pretokens(texts), 300, progress=lambda *call: calls.append(call))
+        self.assertEqual(calls[-1], ("merge", 44, 44))
+
+
+def with_digits(digits):
+    """A tokenizer of the letter a with a Digits step: True, False, or None for no such step."""
+    steps = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": digits}, dict(kit._PLAIN_SPLIT)]}
+    return BPETokenizer({"a": 0}, [], (), None if digits is None else steps)
+
+
+# ======================================================================================================
+# Offsets and explanations
+# ======================================================================================================
+
+
+class Offsets(TestCase):
+    def check(self, t, text, dropped=b""):
+        ids, spans = t.encode_with_offsets(text)
+        self.assertEqual(ids, t.encode(text))
+        self.assertEqual(len(ids), len(spans))
+        covered, data = set(), b""
+        for id, (start, end) in zip(ids, spans):
+            self.assertLess(start, end)
+            covered.update(range(start, end))
+            self.assertIn(t.token_bytes(id), text[start:end].encode().translate(None, dropped))
+            data += t.token_bytes(id)
+        self.assertEqual(spans, sorted(spans))
+        return data, covered
+
+    def test_spans_of_both_variants_cover_every_character(self):
+        rng = self.rng()
+        t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train") + ["日本語日本語"], 330, ["<s>"])
+        d = Tokenizer.train(kit.read_corpus(CORPUS).texts("train") + ["日本語日本語"], 40)
+        for _ in range(300):
+            text = "".join(rng.choices(["the ", "week", "日", "本", "é", "😀", "<s>", " ", "\n", "1"], k=rng.randrange(12)))
+            for tokenizer in (t, d):
+                data, covered = self.check(tokenizer, text)
+                self.assertEqual((data, covered), (text.encode(), set(range(len(text)))), self.seed)
+
+    @needs_reports
+    def test_spans_on_oracle_cases_leave_out_only_dropped_bytes(self):
+        for name in ("gpt2", "smollm2"):
+            t = excerpt(name)
+            dropped = bytes(byte for byte, id in enumerate(oracle(name)["excerpt"]["byte_ids"]) if id is None)
+            if not dropped:
+                self.assertEqual(name, "gpt2")
+            for case in oracle(name)["cases"]:
+                text = case["text"]
+                _, covered = self.check(t, text, b"" if any(token in text for token in t.added) else dropped)
+                left_out = "".join(text[place] for place in range(len(text)) if place not in covered)
+                self.assertEqual(left_out.encode().translate(None, dropped), b"")
+
+    def test_a_token_inside_a_character_spans_that_character(self):
+        self.assertEqual(Tokenizer().encode_with_offsets("aé"), ([97, 195, 169], [(0, 1), (1, 2), (1, 2)]))
+        t = BPETokenizer({"a": 0}, [], [("<s>", 1, True)])
+        self.assertEqual(t.encode_with_offsets("ba<s>a"), ([0, 1, 0], [(1, 2), (2, 5), (5, 6)]))
+        self.assertEqual(t.encode_with_offsets("<s>", parse_special=False), ([], []))
+        with self.assertRaises(TypeError):
+            t.encode_with_offsets(b"a")
+
+    def test_explain_replays_every_merge(self):
+        rng = self.rng()
+        for _ in range(150):
+            t = random_tokenizer(rng, "abc1 é", [])
+            d = Tokenizer.train(["".join(rng.choices("abc", k=20))], 8)
+            for tokenizer in (t, d):
+                text = "".join(rng.choices("abc1 é", k=rng.randrange(15)))
+                explained = tokenizer.explain(text)
+                self.assertEqual(explained["ids"], tokenizer.encode(text), self.seed)
+                self.assertEqual("".join(piece["text"] for piece in explained["pieces"]), text)
+                for piece in explained["pieces"]:
+                    symbols = piece["symbols"]
+                    for step in piece["merges"]:
+                        place = step["place"]
+                        self.assertEqual(step["pair"], symbols[place : place + 2])
+                        symbols = symbols[:place] + ["".join(step["pair"])] + symbols[place + 2 :]
+                        self.assertEqual(step["symbols"], symbols)
+                        self.assertEqual(tokenizer.id_to_token(step["id"]), symbols[place])
+                    self.assertEqual([tokenizer.id_to_token(id) for id in piece["ids"]], symbols)
+
+    def test_explain_of_the_hand_example(self):
+        explained = hugs().explain("hugs pug")
+        self.assertEqual([[(m["rank"], m["pair"]) for m in piece["merges"]] for piece in explained["pieces"]],
+                         [[(0, ["u", "g"]), (1, ["h", "ug"])], [(0, ["u", "g"]), (2, ["p", "ug"])]])  # fmt: skip
+        self.assertEqual([piece["span"] for piece in explained["pieces"]], [[0, 4], [4, 8]])
+
+
+# ======================================================================================================
+# Subcommands
+# ======================================================================================================
+
+
+class Streams(TestCase):
+    def test_blocks_end_between_characters_and_name_wrong_bytes(self):
+        text = "aé日😀\r\n" * 5
+        for size in range(1, 9):
+            self.assertEqual("".join(kit.read_blocks(io.BytesIO(text.encode()), size=size)), text)
+        for data, place in ((b"a\xff", 1), (b"abc\xc3", 3), (b"\xe6\x97", 0), (b"\xed\xa0\x80", 0), (b"ab\xe6a\x97", 2), (b"\xf0\x9f\x98", 0)):
+            for size in (1, 2, 100):
+                with self.subTest(data, size=size), self.refused("f:", f"0x{data[place]:02x} at position {place};", kind=FormatError):
+                    list(kit.read_blocks(io.BytesIO(data), "f", size))
+
+    def test_pieces_encode_and_count_like_the_whole(self):
+        rng = self.rng()
+        added = [("<s>", 300, True), ("a b", 301, False), ("\n<x y>", 302, True), ("1  2", 303, False)]
+        base = BPETokenizer.train(["ab ab  12 <s> é日 a b"], 300, min_freq=1)
+        for digits in (None, True, False):
+            vocab = {**base.vocab, **{f"U{n}": n for n in range(base.vocab_size, 300)}}
+            t = BPETokenizer(vocab, base.merges, added, with_digits(digits).pre_tokenizer)
+            for _ in range(400):
+                text = "".join(rng.choices(["a", "b", " ", "  ", "\n", "1", "2", "é", "<s>", "a b", "\n<x y>", "1  2", "<x", "y>"], k=rng.randrange(25)))
+                cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(12)))
+                blocks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
+                pieces = list(kit.safe_pieces(blocks, t.added))
+                self.assertEqual("".join(pieces), text)
+                self.assertEqual([id for piece in pieces for id in t.encode(piece)], t.encode(text), (self.seed, text, blocks))
+                self.assertEqual(kit.count_pretokens(kit.safe_pieces(blocks, ["a b"]), ["a b"]), kit.count_pretokens([text], ["a b"]))
+
+    def test_pieces_are_small(self):
+        pieces = list(kit.safe_pieces(["word and " * 20] * 50))
+        self.assertEqual(len(pieces), 51)
+
+
+class Subcommands(TestCase):
+    def setUp(self):
+        self.here = self.folder()
+        self.text = write(self.here / "t.txt", "hug hug pug hugs\nhug the pug\r\n<s> é日\x00")
+        hugs().save(self.here / "hugs.json")
+
+    def ok(self, *arguments, **options):
+        code, out, error = run(*arguments, program=HERE / "tokenizer.py", folder=self.here, **options)
+        self.assertEqual((code, error.decode()), (0, ""))
+        return out
+
+    def failed(self, code, *arguments, **options):
+        got, out, error = run(*arguments, program=HERE / "tokenizer.py", folder=self.here, **options)
+        self.assertEqual((got, error.count(b"\n")), (code, 1), error)
+        self.assertNotIn(b"Traceback", error)
+        return error.decode()
+
+    def test_train(self):
+        self.ok("train", "t.txt", "t.txt", "--vocab-size", 270, "--special", "<s>", "--min-freq", 1, "-q", "-o", "m.json")
+        text = self.text.read_bytes().decode()
+        expected = BPETokenizer.train([text, text], 270, ["<s>"], 1)
+        self.assertEqual(BPETokenizer.load(self.here / "m.json"), expected)
+        code, out, error = run("train", "-", "--vocab-size", 9999, "-o", "m2.json", program=HERE / "tokenizer.py", folder=self.here, stdin=b"abab")
+        self.assertEqual((code, out, error.decode()), (0, b"", "257 ids, 1 merges; stopped at no pair is left that occurs 2 times\n"))
+        self.assertEqual(BPETokenizer.load(self.here / "m2.json").merges, [("a", "b")])
+        out = self.ok("train", "t.txt", "--vocab-size", 258, "-q", "-o", "-", "--workers", 2)
+        self.assertEqual(json.loads(out), BPETokenizer.train([text], 258)._tokenizer_json())
+
+    def test_train_by_lines_is_hugging_faces_reading_of_files(self):
+        self.ok("train", "t.txt", "--lines", "--vocab-size", 266, "--min-freq", 1, "-q", "-o", "m.json")
+        lines = re.findall(r"[^\n]*\n|[^\n]+", self.text.read_bytes().decode())
+        self.assertEqual(BPETokenizer.load(self.here / "m.json"), BPETokenizer.train(lines, 266, (), 1))
+        self.assertEqual(list(kit._document_pieces([str(self.text)], [], True)), lines)
+
+    def test_train_faults(self):
+        self.assertIn("nothing is overwritten", self.failed(1, "train", "t.txt", "--vocab-size", 300, "-o", "t.txt"))
+        self.assertIn("vocab_size", self.failed(1, "train", "t.txt", "--vocab-size", 255, "-o", "m.json"))
+        self.assertIn("no.txt", self.failed(1, "train", "t.txt", "no.txt", "--vocab-size", 300, "-o", "m.json"))
+        self.assertIn("--output", self.failed(2, "train", "t.txt", "--vocab-size", 300))
+        write(self.here / "bad.txt", b"ab\xff")
+        self.assertIn("0xff at position 2", self.failed(1, "train", "bad.txt", "--vocab-size", 300, "-o", "m.json"))
+        self.assertFalse((self.here / "m.json").exists())
+
+    def test_encode_formats(self):
+        text = self.text.read_bytes().decode()
+        t = hugs()
+        ids = t.encode(text)
+        self.assertEqual(self.ok("encode", "hugs.json", "t.txt"), "".join(f"{id}\n" for id in ids).encode())
+        self.assertEqual(json.loads(self.ok("encode", "hugs.json", "t.txt", "--format", "json")), ids)
+        tokens = [json.loads(line) for line in self.ok("encode", "hugs.json", "-", "--format", "tokens", stdin=text.encode()).decode().splitlines()]
+        self.assertEqual(tokens, [t.id_to_token(id) for id in ids])
+        for kind, code in (("u16", "<H"), ("u32", "<I")):
+            packed = self.ok("encode", "hugs.json", "t.txt", "--format", kind, "--workers", 2)
+            self.assertEqual([id for (id,) in struct.iter_unpack(code, packed)], ids)
+        counted = self.ok("encode", "hugs.json", "t.txt", "--count").decode()
+        self.assertEqual(counted, f"tokens {len(ids)}\nbytes {len(text.encode())}\nbytes_per_token {len(text.encode()) / len(ids):.6g}\n")
+        self.assertEqual(self.ok("encode", "hugs.json", "--count", stdin=b""), b"tokens 0\nbytes 0\nbytes_per_token null\n")
+        self.assertEqual(self.ok("encode", "hugs.json", "--format", "json", stdin=b""), b"[]\n")
+        self.ok("encode", "hugs.json", "t.txt", "-o", "ids.txt")
+        self.assertEqual((self.here / "ids.txt").read_text(), "".join(f"{id}\n" for id in ids))
+        self.assertIn("nothing is overwritten", self.failed(1, "encode", "hugs.json", "t.txt", "-o", "ids.txt"))
+
+    def test_encode_no_special(self):
+        BPETokenizer.train(["<s>"], 257, ["<s>"]).save(self.here / "s.json")
+        self.assertEqual(self.ok("encode", "s.json", stdin=b"<s>"), b"0\n")
+        self.assertEqual(len(self.ok("encode", "s.json", "--no-special", stdin=b"<s>").split()), 3)
+
+    def test_encode_faults(self):
+        self.assertIn("0xff at position 70003", self.failed(1, "encode", "hugs.json", "-q", "--count", stdin="é a".encode() * 17500 + b"abc\xff"))
+        self.failed(1, "encode", "hugs.json", "-o", "new.u16", "--format", "u16", stdin=b"abc \xff")
+        self.assertEqual(sorted(os.listdir(self.here)), ["hugs.json", "t.txt"])
+        symbols = sorted(kit.bytes_to_unicode().values())
+        vocab = {token: id for id, token in enumerate([*symbols, *itertools.islice((a + b for a in symbols for b in symbols), 65281)])}
+        BPETokenizer(vocab, []).save(self.here / "wide.json")
+        self.assertIn("65537", self.failed(1, "encode", "wide.json", "--format", "u16", stdin=b"a"))
+        self.assertIn("no model", self.failed(1, "encode", CORPUS, "t.txt"))
+        self.assertIn("no model", self.failed(1, "encode", write(self.here / "x.json", "[1]"), "t.txt"))
+        self.assertIn("model.dropout", self.failed(1, "encode", write(self.here / "y.json", json.dumps(changed("model.dropout", 1))), "t.txt"))
+        self.assertIn("t.txt", self.failed(1, "encode", "t.txt", "t.txt"))
+        self.assertIn("invalid choice", self.failed(2, "encode", "hugs.json", "--format", "u8"))
+        self.assertIn("MODEL", self.failed(2, "encode"))
+
+    def test_models_of_every_kind(self):
+        t = hugs()
+        folder = self.here / "older"
+        folder.mkdir()
+        write(folder / "vocab.json", json.dumps(t.vocab))
+        write(folder / "merges.txt", "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in t.merges))
+        write(self.here / "payload.json", json.dumps(t.to_payload()))
+        for model in ("hugs.json", "older", "payload.json"):
+            self.assertEqual(self.ok("encode", model, stdin=b"hugs pug"), b"257\n82\n220\n258\n")
+        report = write(self.here / "report.json", json.dumps(reference_report()))
+        code, out, error = run("encode", report, program=HERE / "tokenizer.py", stdin="the é".encode())
+        self.assertEqual((code, out, error), (0, "".join(f"{id}\n" for id in Tokenizer.from_payload(reference_report()["tokenizer"]).encode("the é")).encode(), b"a document model encodes the text as a whole: reading all of it first\n"))
+        self.assertEqual(self.ok("encode", report, "-q", stdin="the é".encode()), out)
+
+    def test_decode_formats(self):
+        t, text = hugs(), "hugs é\x00\r\n\ufeff日 no newline"
+        ids = t.encode(text)
+        for kind, data in (("ids", "".join(f"{id}\n" for id in ids).encode()), ("json", json.dumps(ids).encode()),
+                           ("u16", struct.pack(f"<{len(ids)}H", *ids)), ("u32", struct.pack(f"<{len(ids)}I", *ids))):  # fmt: skip
+            self.assertEqual(self.ok("decode", "hugs.json", "--format", kind, stdin=data).decode(), text)
+        self.assertEqual(self.ok("decode", "hugs.json", stdin=b"\n".join(b"%d" % id for id in ids)).decode(), text)
+        for kind, data, words in (("ids", b"5\nx\n", "line 2"), ("ids", b"-1\n", "line 1"), ("ids", b"259\n", "259"), ("json", b"[1, true]", "[1]"), ("json", b"{}", "a list"),
+                                  ("json", b"[1", "no valid JSON"), ("u16", b"\x01", "1 bytes at the end"), ("u32", b"\x01\0\0\0\0", "1 bytes"), ("u16", b"\xff\xff", "65535")):  # fmt: skip
+            self.assertIn(words, self.failed(1, "decode", "hugs.json", "--format", kind, stdin=data))
+        BPETokenizer.train(["<s>"], 257, ["<s>"]).save(self.here / "s.json")
+        self.assertEqual(self.ok("decode", "s.json", stdin=b"0\n1\n"), b"<s>!")
+        self.assertEqual(self.ok("decode", "s.json", "--skip-special", stdin=b"0\n1\n"), b"!")
+
+    @needs_reports
+    def test_encode_then_decode_gives_the_oracles_decoded(self):
+        for name in ("gpt2", "smollm2"):
+            path = self.here / f"{name}.json"
+            excerpt(name).save(path)
+            cases = oracle(name)["cases"]
+            for case in cases if FULL else cases[::40]:
+                ids = self.ok("encode", path, "--format", "u16", stdin=case["text"].encode())
+                self.assertEqual(self.ok("decode", path, "--format", "u16", stdin=ids), case["decoded"].encode())
+            for case in cases:  # the same functions, in this process
+                pieces = kit.safe_pieces(kit.read_blocks(io.BytesIO(case["text"].encode()), size=7), excerpt(name).added)
+                ids = [id for piece in pieces for id in excerpt(name).encode(piece)]
+                self.assertEqual("".join(excerpt(name).decode_stream(ids)), case["decoded"])
+
+    def test_explain(self):
+        out = self.ok("explain", "hugs.json", "hugs pug").decode()
+        for words in ("rank 0    u + g -> ug:  h ug s", "rank 1    h + ug -> hug:  hug s", "rank 2    p + ug -> pug:  Ġ pug", "4 ids: [257, 82, 220, 258]"):
+            self.assertIn(words, out)
+        self.assertNotIn("\x1b", out)
+        self.assertEqual(json.loads(self.ok("explain", "hugs.json", "hugs é", "--json")), hugs().explain("hugs é"))
+        lines = list(kit._explained_lines(hugs().explain("hug"), True))
+        self.assertIn("\x1b[36mh\x1b[0m \x1b[33mug\x1b[0m", "\n".join(lines))
+
+    def test_closed_pipe_ends_quietly(self):
+        child = subprocess.Popen([sys.executable, "-B", HERE / "tokenizer.py", "encode", "hugs.json", "-"], cwd=self.here, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(b"y\n" * 500000)
+            child.stdin.close()
+        self.assertEqual(child.stderr.read(), b"")
+        child.stderr.close()
+        self.assertEqual(child.wait(), 0)
+
+    @unittest.skipUnless(hasattr(os, "mkfifo"), "no named pipes here")
+    def test_interrupt_is_one_line_exit_130_and_leaves_nothing(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            child = subprocess.Popen([sys.executable, "-B", HERE / "tokenizer.py", "encode", "hugs.json", "-", "-o", "out.txt"], cwd=self.here, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+            child.stdin.write(b"hug " * 1000)
+            child.stdin.flush()
+            while not any(name.startswith(".tmp-") for name in os.listdir(self.here)):
+                time.sleep(0.01)
+            child.send_signal(number)
+            error = child.stderr.read()
+            child.stderr.close()
+            code = child.wait()
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.close()
+            self.assertEqual((code, error.count(b"\n")), (128 + number, 1), error)
+            self.assertEqual(sorted(os.listdir(self.here)), ["hugs.json", "t.txt"])
+
+    def test_help_of_every_subcommand_has_an_example(self):
+        for name in kit._COMMANDS:
+            out = self.ok(name, "-h").decode()
+            self.assertIn(f"tokenizer.py {name}", " ".join(out.split("example:")[1].split()))
+            self.assertIn(kit.__version__, self.ok(name, "--version").decode())
+
+    def test_arguments_are_utf8_under_another_locale(self):
+        locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        self.ok("train", "t.txt", "--special", "⟨é⟩", "--vocab-size", 257, "-q", "-o", "é.json", **locale)
+        self.assertEqual(BPETokenizer.load(self.here / "é.json").added, {"⟨é⟩": 0})
+        self.assertEqual(json.loads(self.ok("explain", "é.json", "⟨é⟩", "--json", **locale))["ids"], [0])
+        self.assertIn("né.json", self.failed(1, "encode", "né.json", **locale))
+
+    def test_progress_bar_only_on_a_terminal(self):
+        self.assertIsNone(kit._progress_bar(True))
+        with mock.patch("sys.stderr", io.StringIO()):
+            self.assertIsNone(kit._progress_bar(False))
+        terminal = io.TextIOWrapper(io.BytesIO())
+        terminal.isatty = lambda: True
+        with mock.patch("sys.stderr", terminal):
+            draw = kit._progress_bar(False)
+            draw("count", 5, None)
+            draw("merge", 5, 10)
+            draw("merge", 10, 10)
+        self.assertEqual(terminal.buffer.getvalue().decode(), f"\rcount  5\rmerge  [{'#' * 15}{'.' * 15}]  50%\rmerge  [{'#' * 30}] 100%\n")
+
+
+class Verify(TestCase):
+    def both(self):
+        for variant in kit.VARIANTS:
+            yield kit.build_report(kit.read_corpus(CORPUS), variant=variant, unseen=[("naïve", 6), ("x", None)], explanation="mine")
+
+    def test_reports_pass(self):
+        for report in self.both():
+            self.assertEqual(kit.verify_report(report, kit.read_corpus(CORPUS)), [])
+            self.assertEqual(kit.verify_report({**report, "implementation": "starter"}, kit.read_corpus(CORPUS)), [])
+        for path in REPORTS.glob("reference-report*.json"):
+            code, out, error = run("verify", path)
+            self.assertEqual((code, error), (0, b""))
+            self.assertIn(b"verified: baselines\n", out)
+            self.assertIn(b"not verifiable: explanation, null\n", out)
+
+    def test_every_changed_value_is_found_and_named_with_hashes_anew_or_not(self):
+        """Copies of both reports, each with one value changed somewhere, half of them with every hash inside anew."""
+        rng, named = self.rng(), 0
+        for report in self.both():
+            places = [place for place in leaves(report) if place[0] not in ("implementation", "explanation") and place[-1] != "bytes_predicted"]
+            for number, place in enumerate(rng.sample(places, 400 if FULL else 60)):
+                other = copy.deepcopy(report)
+                container = other
+                for key in place[:-1]:
+                    container = container[key]
+                container[place[-1]] = other_value(rng, container[place[-1]])
+                if number % 2:
+                    other["tokenizer"] = rehash(other["tokenizer"])
+                with self.subTest(place=place):
+                    try:
+                        found = kit.verify_report(other, kit.read_corpus(CORPUS))
+                    except TokenizerError as error:
+                        found = [str(error)]
+                    self.assertTrue(found)
+                    name = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)[1:]
+                    named += any(line.startswith(name) for line in found)
+        self.assertGreaterEqual(named, 0.97 * 2 * (400 if FULL else 60))
+
+    def test_policy_and_own_texts_are_named_themselves(self):
+        report = next(self.both())
+        for path, value in ((("policy", "merge_budget"), 17), (("policy", "variant"), "gpt2"), (("policy", "alpha"), 0.2)):
+            other = copy.deepcopy(report)
+            other[path[0]][path[1]] = value
+            found = kit.verify_report(other, kit.read_corpus(CORPUS))
+            self.assertEqual([line.split(":")[0] for line in found], [".".join(path)])
+
+    def test_command(self):
+        report = next(self.both())
+        folder = self.folder()
+        report["held_out"]["test"]["content_tokens"] += 1
+        code, out, error = run("verify", write(folder / "r.json", json.dumps(report)))
+        self.assertEqual((code, error), (1, b""))
+        self.assertRegex(out.decode(), r"^differs: held_out\.test\.content_tokens: got \d+, recomputed \d+\n$")
+        for content, words in (("{", "no valid JSON"), ("{}", "schema"), (json.dumps({**report, "schema": "x"}), "schema"), (json.dumps({**report, "extra": 1}), "extra")):
+            code, out, error = run("verify", "-", stdin=content.encode())
+            self.assertEqual((code, out, error.count(b"\n")), (1, b"", 1))
+            self.assertIn(words, error.decode())
+
+    def test_other_corpus(self):
+        found = kit.verify_report(next(self.both()), parse(corpus_of(("a", "train", "abab"))))
+        self.assertIn("corpus.sha256", found[0])
+
+
+def leaves(value, path=()):
+    """Yield the path of every scalar in a JSON value."""
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, (*path, key))
+    else:
+        yield path
+
+
+def other_value(rng, value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        return value + rng.choice([1, -1, 7])
+    return rng.choice(["", "x", 5, None if value is not None else "", (value or "") + " "]) if value is None or rng.random() < 0.5 else value + "x"
 
 
 # ======================================================================================================

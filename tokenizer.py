@@ -60,6 +60,7 @@ import math
 import operator
 import os
 import re
+import signal
 import sys
 import time
 from array import array
@@ -2757,6 +2758,14 @@ class _Usage(Exception):
     """Wrong usage: one line, exit code 2."""
 
 
+class _Terminated(BaseException):
+    """A signal asked the process to end; raised so that half-written files are taken away."""
+
+
+def _terminate(*_: Any) -> NoReturn:
+    raise _Terminated
+
+
 def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 1 bad data, a limit or a failed check, 2 wrong usage.
 
@@ -2765,6 +2774,8 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
     """
     program = os.path.basename(starter or __file__)
     try:
+        if argv is None:
+            signal.signal(signal.SIGTERM, _terminate)
         return _dispatch(list(sys.argv[1:] if argv is None else argv), program, core, starter)
     except _Usage as error:
         return _fail(f"{program}: {error}", 2)
@@ -2772,6 +2783,8 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
         return _close_quietly()
     except KeyboardInterrupt:
         return _fail(f"{program}: interrupted", 130)
+    except _Terminated:
+        return _fail(f"{program}: terminated", 143)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _fail(f"{program}: {place}{error.strerror or error}", 1)
@@ -2987,17 +3000,19 @@ def safe_pieces(blocks: Iterable[str], added: Iterable[str] = ()) -> Iterator[st
     longest run without such a place.
     """
     inside = [(text, cut.end()) for text in added for cut in _place_to_cut().finditer(text)]
-    keep = max((len(text) for text, _ in inside), default=1)
-    waiting, tail = [], ""
+    longest = max((len(text) for text, _ in inside), default=0)
+    waiting: list[str] = []
+    tail = ""  # the end of what waits: enough to see an added text that stands across the blocks
     for block in blocks:
         waiting.append(block)
         text = tail + block
-        tail = text[-keep:]
-        if cut := _last_cut(text, inside):
+        if cut := _last_cut(text, inside, max(len(tail) - longest, 0), len(text) - longest):
             joined = "".join(waiting)
             cut += len(joined) - len(text)
             yield joined[:cut]
-            waiting = [joined[cut:]]
+            text = joined[cut:]
+            waiting = [text]
+        tail = text[-2 * longest or -1 :]
     if rest := "".join(waiting):
         yield rest
 
@@ -3007,16 +3022,26 @@ def _place_to_cut() -> re.Pattern[str]:
     return re.compile(f"[^{_SPACES}](?=[{_SPACES}])")
 
 
-def _last_cut(text: str, inside: list[tuple[str, int]]) -> int:
-    """Return the last place to cut `text`, or 0; `inside` holds added texts with a place to cut inside them."""
+def _last_cut(text: str, inside: list[tuple[str, int]], start: int, end: int) -> int:
+    """Return the last place to cut `text`, or 0.
+
+    `inside` holds added texts with a place to cut inside them, which is none. Places before `start` were looked at
+    before, and behind `end` an added text might stand that is not all here.
+    """
     if not inside:
-        found = re.compile(f"(?s:.*)[^{_SPACES}](?=[{_SPACES}])").match(text)
+        found = _up_to_last_cut().match(text)
         return found.end() if found else 0
-    limit = len(text) - max(len(content) for content, _ in inside)  # behind it one might begin that is not all here
-    for place in reversed([found.end() for found in _place_to_cut().finditer(text, 0, max(limit, 0))]):
-        if not any(text.startswith(content, place - offset) for content, offset in inside if offset <= place):
+    for place in reversed([found.end() for found in _place_to_cut().finditer(text)]):
+        if start <= place <= end and not any(
+            text.startswith(content, place - offset) for content, offset in inside if offset <= place
+        ):
             return place
     return 0
+
+
+@lru_cache(maxsize=None)
+def _up_to_last_cut() -> re.Pattern[str]:
+    return re.compile(f"(?s:.*)[^{_SPACES}](?=[{_SPACES}])")
 
 
 # ---- subcommands -------------------------------------------------------------------------------------
