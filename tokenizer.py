@@ -9,7 +9,7 @@ Use it from the shell, beside `corpus.json`:
 or from Python:
 
     >>> tokenizer = Tokenizer.train(["abab", "abc"], merge_budget=1)
-    >>> tokenizer.encode("abab")                    # doctest: the pair (97, 98) became 258
+    >>> tokenizer.encode("abab")                    # the pair (97, 98) became 258
     [258, 258]
     >>> tokenizer.decode([258, 99])
     'abc'
@@ -88,9 +88,9 @@ COUNTED_CHUNKS = 1_000_000  # distinct chunks of text kept while counting, befor
 BATCH_CHARACTERS = 500_000  # of text given to a worker process at a time
 ALPHA = 0.1  # add-alpha smoothing of the report's baselines
 
-# ======================================================================================================
+# ======================================================================================================================
 # Errors
-# ======================================================================================================
+# ======================================================================================================================
 
 
 class TokenizerError(ValueError):
@@ -154,9 +154,9 @@ def _need_integer(where: str, value: Any) -> int:
     raise TypeError(f"{where}: got {type(value).__name__} {_show(value)}; only integers are supported")
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # The three core functions: short, plain and naive. They are the definition; `starter.py` asks for them.
-# ======================================================================================================
+# ======================================================================================================================
 
 
 def pair_counts(documents: Iterable[Sequence[int]]) -> dict[Pair, int]:
@@ -223,9 +223,9 @@ class Core(NamedTuple):
 
 CORE = Core()
 
-# ======================================================================================================
+# ======================================================================================================================
 # Characters and pre-tokens
-# ======================================================================================================
+# ======================================================================================================================
 
 # The 25 White_Space code points. `str.isspace` and `\s` of `re` also take U+001C to U+001F: not used here.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -403,7 +403,7 @@ def split_digits(text: str, individual: bool = True) -> list[str]:
     return _digits_expression(bool(individual)).findall(_need_text("text", text))
 
 
-# ---- fast splitting: texts are cut into chunks that are remembered, and new chunks are split together -----
+# ---- fast splitting: texts are cut into chunks that are remembered, and new chunks are split together ----
 
 
 @lru_cache(maxsize=None)
@@ -456,9 +456,9 @@ def _joined_expression(
     )
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Training
-# ======================================================================================================
+# ======================================================================================================================
 
 
 class Merge(NamedTuple):
@@ -585,7 +585,9 @@ def _merge_words(
     queue, merges, report = _PairQueue(count, min_freq), [], _Throttle(progress, "merge", budget)
     while len(merges) < budget and (pair := queue.pop()):
         if first_id + len(merges) > sys.maxunicode:
-            raise LimitError(f"vocab_size: too many ids, got {first_id + budget}; at most {sys.maxunicode + 1} are supported")
+            raise LimitError(
+                f"vocab_size: too many ids, got {first_id + budget}; at most {sys.maxunicode + 1} are supported"
+            )
         for old, born, where in _replace(pair, chr(first_id + len(merges)), index.pop(pair), words):
             n = sum(map(weigh, where))
             if old in count:
@@ -652,6 +654,7 @@ class _PairQueue:
             self.push(pair, n)
 
     def push(self, pair: str, n: int) -> None:
+        """Put a pair where its count belongs; below `min_freq` it is forgotten."""
         if n == self.level:
             heapq.heappush(self.current, pair)
         elif n in self.buckets:
@@ -675,7 +678,7 @@ class _PairQueue:
             self.push(pair, n)
 
 
-# ---- progress and processes --------------------------------------------------------------------------
+# ---- progress and processes ----
 
 
 class _Throttle:
@@ -703,6 +706,7 @@ class _Throttle:
             self(number)
 
     def finish(self) -> None:
+        """Make the last call, with what was done in all."""
         if self.progress:
             self.progress(self.stage, self.done, self.total)
 
@@ -756,9 +760,9 @@ def _work(batch: Any) -> Any:
     return function(batch, *common)
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Merging: rule 4 of encoding with loaded merges
-# ======================================================================================================
+# ======================================================================================================================
 
 
 def merge_by_rank(ids: Sequence[int], ranks: Mapping[Pair, tuple[int, int]]) -> list[int]:
@@ -790,7 +794,7 @@ def merge_steps(ids: list[int], ranks: Mapping[Pair, tuple[int, int]]) -> Iterat
         yield rank, i
 
 
-# ---- fast encoding: equals `merge_by_rank` on each pre-token, remembers, and packs ids into bytes --------
+# ---- fast encoding: equals `merge_by_rank` on each pre-token, remembers, and packs ids into bytes ----
 
 _NO_RANK = 1 << 60  # later than every rank
 
@@ -945,7 +949,12 @@ class _Merger:
         return _meeting_letters(map(_from_symbols, self.products))
 
 
-_LETTER_BYTES = (*range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x80, 0xC0), *range(0xC2, 0xF1))  # UTF-8 of letters
+_LETTER_BYTES = (
+    *range(0x41, 0x5B),
+    *range(0x61, 0x7B),
+    *range(0x80, 0xC0),
+    *range(0xC2, 0xF1),
+)  # UTF-8 of letters
 
 
 def _meeting_letters(tokens: Iterable[bytes]) -> list[list[int]]:
@@ -998,9 +1007,9 @@ def _bounds_of(points: Iterable[int]) -> list[int]:
     return bounds
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # The document variant
-# ======================================================================================================
+# ======================================================================================================================
 
 
 class Tokenizer:
@@ -1019,7 +1028,7 @@ class Tokenizer:
     special_ids = frozenset((BOS_ID, EOS_ID))
     _control = {BOS_ID: "⟨bos⟩", EOS_ID: "⟨eos⟩"}  # no merge can spell them: they leave the byte alphabet
 
-    # ---- construction --------------------------------------------------------------------------------
+    # ---- construction ----
 
     def __init__(self, merges: Iterable[Rule] = ()) -> None:
         self.merges = _checked_rules(merges)
@@ -1043,7 +1052,7 @@ class Tokenizer:
         sequences = training_sequences(documents, merge_budget)
         return cls([(merge.pair, merge.id) for merge in train_merges(sequences, merge_budget)])
 
-    # ---- encoding ------------------------------------------------------------------------------------
+    # ---- encoding ----
 
     def encode(self, text: str, *, bos: bool = False, eos: bool = False) -> list[int]:
         """Return the ids of `text`, between BOS and EOS where asked for.
@@ -1093,7 +1102,9 @@ class Tokenizer:
         spans: list[tuple[int, int]] = []
         start = 0
         for unit, added_id in self._units(_need_text("text", text), **options):
-            found, covered = self._unit_spans(unit, start) if added_id is None else ([added_id], [(start, start + len(unit))])
+            found, covered = (
+                self._unit_spans(unit, start) if added_id is None else ([added_id], [(start, start + len(unit))])
+            )
             ids += found
             spans += covered
             start += len(unit)
@@ -1104,7 +1115,9 @@ class Tokenizer:
         yield text, None
 
     def _unit_spans(self, unit: str, start: int) -> tuple[list[int], list[tuple[int, int]]]:
-        places = [start + n for n, ch in enumerate(unit) for byte in ch.encode("utf-8") if self._byte_ids[byte] is not None]
+        places = [
+            start + n for n, ch in enumerate(unit) for byte in ch.encode("utf-8") if self._byte_ids[byte] is not None
+        ]
         ids = self._encode_unit(unit)
         spans, done = [], 0
         for id in ids:
@@ -1139,7 +1152,11 @@ class Tokenizer:
         pieces, start = [], 0
         for unit, added_id in self._units(_need_text("text", text), **options):
             piece = {"text": unit, "span": [start, start + len(unit)], "added": added_id is not None}
-            steps = self._explained_unit(unit) if added_id is None else {"dropped": [], "symbols": [unit], "merges": [], "ids": [added_id]}
+            steps = (
+                self._explained_unit(unit)
+                if added_id is None
+                else {"dropped": [], "symbols": [unit], "merges": [], "ids": [added_id]}
+            )
             pieces.append({**piece, **steps})
             start += len(unit)
         ids = [id for piece in pieces for id in piece["ids"]]
@@ -1150,14 +1167,26 @@ class Tokenizer:
         data = unit.encode("utf-8")
         ids = [id for byte in data if (id := self._byte_ids[byte]) is not None]
         before, merges = list(map(self.id_to_token, ids)), []
-        piece = {"dropped": [byte for byte in data if self._byte_ids[byte] is None], "symbols": before, "merges": merges}
+        piece = {
+            "dropped": [byte for byte in data if self._byte_ids[byte] is None],
+            "symbols": before,
+            "merges": merges,
+        }
         for rank, place in self._unit_steps(ids):
             after = list(map(self.id_to_token, ids))
-            merges.append({"rank": rank, "pair": before[place : place + 2], "id": ids[place], "place": place, "symbols": after})
+            merges.append(
+                {
+                    "rank": rank,
+                    "pair": before[place : place + 2],
+                    "id": ids[place],
+                    "place": place,
+                    "symbols": after,
+                }
+            )
             before = after
         return {**piece, "ids": ids}
 
-    # ---- decoding ------------------------------------------------------------------------------------
+    # ---- decoding ----
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False, errors: str = "replace") -> str:
         """Return the text of `ids`: all bytes are joined first and decoded once, as a token may end inside a
@@ -1218,7 +1247,7 @@ class Tokenizer:
             f"only 0 to {self.vocab_size - 1} are supported (vocabulary size {self.vocab_size})"
         )
 
-    # ---- vocabulary ----------------------------------------------------------------------------------
+    # ---- vocabulary ----
 
     def token_bytes(self, id: int) -> bytes:
         """Return the bytes of one token; an added token's are the UTF-8 of its text.
@@ -1243,7 +1272,7 @@ class Tokenizer:
             raise TypeError(f"token: got {type(token).__name__}; only str is supported")
         return next((id for id in range(self.vocab_size) if self.id_to_token(id) == token), None)
 
-    # ---- serialization -------------------------------------------------------------------------------
+    # ---- serialization ----
 
     def to_payload(self) -> dict[str, Any]:
         """Return the tokenizer as a JSON object with the SHA-256 of its canonical form.
@@ -1340,13 +1369,17 @@ def training_sequences(documents: Iterable[str], merge_budget: int) -> list[list
     if _need_integer("merge_budget", merge_budget) < 0:
         raise TokenizerError(f"merge_budget: got {merge_budget}; only 0 to {MERGE_LIMIT} are supported")
     if merge_budget > MERGE_LIMIT:
-        raise LimitError(f"merge_budget: over the limit, got {_show(merge_budget)}; at most {MERGE_LIMIT} are supported")
+        raise LimitError(
+            f"merge_budget: over the limit, got {_show(merge_budget)}; at most {MERGE_LIMIT} are supported"
+        )
     sequences, size = [], 0
     for number, text in enumerate(_need_texts("documents", documents)):
         sequences.append(list(_need_text(f"documents[{number}]", text).encode("utf-8")))
         size += len(sequences[-1])
     if size > TRAIN_BYTES_LIMIT:
-        raise LimitError(f"documents: over the limit, got {size} bytes; at most {TRAIN_BYTES_LIMIT} (UTF-8) are supported")
+        raise LimitError(
+            f"documents: over the limit, got {size} bytes; at most {TRAIN_BYTES_LIMIT} (UTF-8) are supported"
+        )
     return sequences
 
 
@@ -1382,9 +1415,9 @@ def _integer_rule(where: str, rule: Any) -> Rule:
     return (_need_integer(where, left), _need_integer(where, right)), _need_integer(where, new_id)
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # The gpt2 variant
-# ======================================================================================================
+# ======================================================================================================================
 
 
 class AddedToken(NamedTuple):
@@ -1415,7 +1448,7 @@ class BPETokenizer(Tokenizer):
 
     variant = "gpt2"
 
-    # ---- construction --------------------------------------------------------------------------------
+    # ---- construction ----
 
     def __init__(
         self,
@@ -1481,7 +1514,9 @@ class BPETokenizer(Tokenizer):
         found = _literal_expression(specials).search if specials else lambda text: None
         for word, count in counts.items():
             if not _need_text("counts", word) or found(word):
-                raise TokenizerError(f"counts: got key {_show(word)}; only texts without specials, not empty, are supported")
+                raise TokenizerError(
+                    f"counts: got key {_show(word)}; only texts without specials, not empty, are supported"
+                )
             if type(count) is not int or count < 1:
                 raise TokenizerError(f"counts[{_show(word)}]: got {_show(count)}; only positive integers are supported")
         return cls._from_counts(counts, vocab_size, specials, min_freq, progress)
@@ -1529,9 +1564,7 @@ class BPETokenizer(Tokenizer):
             raise FormatError(f"{where}{inside}{error}") from None
 
     @classmethod
-    def from_gpt2(
-        cls, vocab_json: str | os.PathLike[str], merges_txt: str | os.PathLike[str]
-    ) -> BPETokenizer:
+    def from_gpt2(cls, vocab_json: str | os.PathLike[str], merges_txt: str | os.PathLike[str]) -> BPETokenizer:
         """Read the older pair of files, `vocab.json` and `merges.txt`, in UTF-8 on every platform.
 
         Lines that begin with `#version` are skipped, wherever they stand; any other line that begins with `#`
@@ -1550,7 +1583,7 @@ class BPETokenizer(Tokenizer):
         except TokenizerError as error:
             raise FormatError(f"{merges_name if str(error).startswith('merges') else name}: {error}") from None
 
-    # ---- encoding ------------------------------------------------------------------------------------
+    # ---- encoding ----
 
     def encode(self, text: str, *, parse_special: bool = True) -> list[int]:  # type: ignore[override]
         """Return the ids of `text`.
@@ -1642,11 +1675,10 @@ class BPETokenizer(Tokenizer):
     def _ranks(self) -> dict[Pair, tuple[int, int]]:
         vocab = self.vocab
         return {
-            (vocab[left], vocab[right]): (rank, vocab[left + right])
-            for rank, (left, right) in enumerate(self.merges)
+            (vocab[left], vocab[right]): (rank, vocab[left + right]) for rank, (left, right) in enumerate(self.merges)
         }
 
-    # ---- decoding and vocabulary ---------------------------------------------------------------------
+    # ---- decoding and vocabulary ----
 
     @cached_property
     def _bytes(self) -> dict[int, bytes]:  # type: ignore[override]
@@ -1674,7 +1706,7 @@ class BPETokenizer(Tokenizer):
             raise TypeError(f"token: got {type(token).__name__}; only str is supported")
         return self.added.get(token, self.vocab.get(token))
 
-    # ---- serialization -------------------------------------------------------------------------------
+    # ---- serialization ----
 
     def to_payload(self) -> dict[str, Any]:
         """Return the tokenizer as a JSON object: its `tokenizer.json` and the SHA-256 of the canonical form."""
@@ -1715,13 +1747,24 @@ class BPETokenizer(Tokenizer):
             "truncation": None,
             "padding": None,
             "added_tokens": [
-                {"id": t.id, "content": t.content, **switches, "normalized": t.normalized, "special": t.special}
+                {
+                    "id": t.id,
+                    "content": t.content,
+                    **switches,
+                    "normalized": t.normalized,
+                    "special": t.special,
+                }
                 for t in self.added_tokens
             ],
             "normalizer": None,
             "pre_tokenizer": self.pre_tokenizer,
             "post_processor": None,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "decoder": {
+                "type": "ByteLevel",
+                "add_prefix_space": True,
+                "trim_offsets": True,
+                "use_regex": True,
+            },
             "model": {
                 "type": "BPE",
                 "dropout": None,
@@ -1740,7 +1783,7 @@ class BPETokenizer(Tokenizer):
         return self.vocab, self.merges, self.added_tokens, self.pre_tokenizer
 
 
-# ---- checks of the constructor and of training: one place for every way to make a BPETokenizer --------
+# ---- checks of the constructor and of training: one place for every way to make a BPETokenizer ----
 
 
 def _checked_vocab(vocab: Mapping[str, int]) -> dict[str, int]:
@@ -1891,7 +1934,9 @@ def _check_training(vocab_size: int, specials: Sequence[str], min_freq: int) -> 
     """Check the arguments of training before any text is read."""
     least = 256 + len(_checked_specials(specials))
     if _need_integer("vocab_size", vocab_size) < least:
-        raise TokenizerError(f"vocab_size: got {vocab_size}; at least {least} (256 byte symbols and the specials) is supported")
+        raise TokenizerError(
+            f"vocab_size: got {vocab_size}; at least {least} (256 byte symbols and the specials) is supported"
+        )
     if _need_integer("min_freq", min_freq) < 1:
         raise TokenizerError(f"min_freq: got {min_freq}; at least 1 is supported")
 
@@ -1902,7 +1947,9 @@ def _checked_specials(specials: Iterable[str]) -> list[str]:
     for number, special in enumerate(_need_texts("specials", specials)):
         where = f"specials[{number}]"
         if not _need_text(where, special) or special in checked:
-            raise TokenizerError(f"{where}: got {_show(special)}; only texts that are not empty, each once, are supported")
+            raise TokenizerError(
+                f"{where}: got {_show(special)}; only texts that are not empty, each once, are supported"
+            )
         if bytes_of.keys() >= set(special) and (len(special) == 1 or _from_symbols(special) != special.encode("utf-8")):
             raise TokenizerError(
                 f"{where}: got {_show(special)}, which spells bytes in the byte alphabet; only texts that no merge can collide with are supported"
@@ -1911,9 +1958,9 @@ def _checked_specials(specials: Iterable[str]) -> list[str]:
     return checked
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Other formats: payloads, tokenizer.json, vocab.json and merges.txt, and files that are never overwritten
-# ======================================================================================================
+# ======================================================================================================================
 
 PAYLOAD_FORMAT, PAYLOAD_VERSION = "bpe-tokenizer", 1
 
@@ -1943,7 +1990,9 @@ def _need_keys(where: str, value: Any, required: Sequence[str], optional: Sequen
             raise FormatError(f"{path}{key}: missing; the key is required")
     for key in value:
         if key not in required and key not in optional:
-            raise FormatError(f"{path}{ascii(key)[1:-1]}: unknown key, got {_show(value[key])}; only {', '.join([*required, *optional])} are supported")
+            raise FormatError(
+                f"{path}{ascii(key)[1:-1]}: unknown key, got {_show(value[key])}; only {', '.join([*required, *optional])} are supported"
+            )
     return value
 
 
@@ -1968,7 +2017,11 @@ def _payload_class(payload: Any) -> type[Tokenizer]:
     """Return the class that a payload's variant names, after checking its format and version."""
     _need_type("payload", payload, dict)
     classes = {kind.variant: kind for kind in (Tokenizer, BPETokenizer)}
-    for key, allowed in (("format", [PAYLOAD_FORMAT]), ("format_version", [PAYLOAD_VERSION]), ("variant", [*classes])):
+    for key, allowed in (
+        ("format", [PAYLOAD_FORMAT]),
+        ("format_version", [PAYLOAD_VERSION]),
+        ("variant", [*classes]),
+    ):
         if key not in payload:
             raise FormatError(f"{key}: missing; the key is required")
         _need_value(key, payload[key], *allowed)
@@ -2056,7 +2109,12 @@ _ADDED_KEYS = ("id", "content", "single_word", "lstrip", "rstrip", "normalized",
 def _tokenizer_json_arguments(data: Any, where: str) -> tuple[Any, ...]:
     """Return the arguments of `BPETokenizer` from a parsed `tokenizer.json`, its header and types checked."""
     _need_type(where + "top level", data, dict)
-    _need_keys(where, data, ("version", "pre_tokenizer", "decoder", "model"), ("truncation", "padding", "normalizer", "post_processor", "added_tokens"))
+    _need_keys(
+        where,
+        data,
+        ("version", "pre_tokenizer", "decoder", "model"),
+        ("truncation", "padding", "normalizer", "post_processor", "added_tokens"),
+    )
     _need_value(f"{where}version", data["version"], "1.0")
     for key in ("truncation", "padding", "normalizer"):
         _need_value(f"{where}{key}", data.get(key), None)
@@ -2079,7 +2137,12 @@ def _model_arguments(model: Any, where: str) -> tuple[Any, list[tuple[str, str]]
         pairs = list(map(tuple, map(str.split, merges, repeat(" "))))
     elif kinds == {list}:
         pairs = list(map(tuple, merges))
-    if len(pairs) != len(merges) or not {2}.issuperset(map(len, pairs)) or kinds == {list} and not {str}.issuperset(map(type, chain.from_iterable(pairs))):
+    if (
+        len(pairs) != len(merges)
+        or not {2}.issuperset(map(len, pairs))
+        or kinds == {list}
+        and not {str}.issuperset(map(type, chain.from_iterable(pairs)))
+    ):
         _name_mixed(merges, f"{where}.merges")
     return model["vocab"], pairs
 
@@ -2124,7 +2187,9 @@ def _read_merges(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
         if line.startswith("#version"):
             continue
         if line.count(" ") != 1:
-            raise FormatError(f'{name}: line {number}: got {_show(line)}; only two tokens and one space between, "a b", are supported')
+            raise FormatError(
+                f'{name}: line {number}: got {_show(line)}; only two tokens and one space between, "a b", are supported'
+            )
         merges.append(tuple(line.split(" ")))
     return merges
 
@@ -2190,14 +2255,16 @@ def format_json(value: Any, indent: str = "") -> str:
         return json.dumps(value, ensure_ascii=False)
     inner = indent + "  "
     if isinstance(value, dict):
-        lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {format_json(item, inner)}" for key, item in value.items()]
+        lines = [
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {format_json(item, inner)}" for key, item in value.items()
+        ]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     return "[\n" + ",\n".join(inner + format_json(item, inner) for item in value) + f"\n{indent}]"
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Report: what was learned, and what it costs on text that was not
-# ======================================================================================================
+# ======================================================================================================================
 
 REPORT_SCHEMA, REPORT_VERSION = "bpe-report", 1
 CORPUS_SCHEMA, CORPUS_VERSION = "bpe-corpus", 1
@@ -2273,7 +2340,9 @@ def parse_corpus(data: bytes, name: str = "corpus") -> Corpus:
             raise FormatError(f"{where}documents[{number}].id: got {_show(row['id'])} again; each id is supported once")
         seen.add(documents[-1].id)
     if not any(document.split == "train" for document in documents):
-        raise FormatError(f"{where}documents: no training document, got {len(documents)} documents; at least one with split train is required")
+        raise FormatError(
+            f"{where}documents: no training document, got {len(documents)} documents; at least one with split train is required"
+        )
     return Corpus(hashlib.sha256(data).hexdigest(), documents)
 
 
@@ -2356,7 +2425,10 @@ def build_report(
         "merges": [_merge_row(tokenizer, rank, merge) for rank, merge in enumerate(run.merges)],
         "training_ids": {document.id: ids[document.id] for document in corpus.documents if document.split == "train"},
         "round_trips": [_round_trip(tokenizer, d.split, d.id, d.text, ids[d.id]) for d in corpus.documents]
-        + [_round_trip(tokenizer, "unseen", f"unseen-{n:02}", row["text"], row["ids"]) for n, row in enumerate(unseen_rows, 1)],
+        + [
+            _round_trip(tokenizer, "unseen", f"unseen-{n:02}", row["text"], row["ids"])
+            for n, row in enumerate(unseen_rows, 1)
+        ],
         "held_out": {split: _held_out(corpus.texts(split), run.encode) for split in SPLITS[1:]},
         "baselines": _baselines(corpus, run, tokenizer),
         "unseen": unseen_rows,
@@ -2503,7 +2575,10 @@ REPORT_KEYS = (
     "schema", "schema_version", "implementation", "policy", "corpus", "tokenizer", "merges", "training_ids",
     "round_trips", "held_out", "baselines", "unseen", "explanation",
 )  # fmt: skip
-_UNVERIFIABLE = ("implementation", "explanation")  # checked for type alone, and so are the predictions of `unseen`
+_UNVERIFIABLE = (
+    "implementation",
+    "explanation",
+)  # checked for type alone, and so are the predictions of `unseen`
 
 
 def verify_report(report: Any, corpus: Corpus) -> list[str]:
@@ -2574,9 +2649,9 @@ def _differences(path: str, got: Any, expected: Any) -> Iterator[str]:
         yield f"{path}: got {_show(got)}, recomputed {_show(expected)}"
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Starter: the checks that a repair has to pass before it gives a report
-# ======================================================================================================
+# ======================================================================================================================
 
 CHECK_SECONDS = 5  # for all checks together; they take milliseconds
 
@@ -2649,7 +2724,12 @@ def _all_checks() -> Iterator[Check]:
         yield from (check for check in CHECKS if check.function == name)
         for function, arguments in _small_calls():
             if function == name:
-                yield Check(name, arguments, getattr(CORE, name)(*arguments), "compare with the docstring, step by step, on this input")
+                yield Check(
+                    name,
+                    arguments,
+                    getattr(CORE, name)(*arguments),
+                    "compare with the docstring, step by step, on this input",
+                )
 
 
 def _wrong_answer(check: Check, function: Callable[..., Any]) -> str | None:
@@ -2663,13 +2743,17 @@ def _wrong_answer(check: Check, function: Callable[..., Any]) -> str | None:
         return _check_message(check, f"{type(error).__name__}: {error}", "it raised an exception instead of returning")
     kind = type(check.expected)
     if got is None:
-        return _check_message(check, "None", "it returned None: a return statement is missing or stands in the wrong place")
+        return _check_message(
+            check, "None", "it returned None: a return statement is missing or stands in the wrong place"
+        )
     if not isinstance(got, kind):
         return _check_message(check, f"{got!r} ({type(got).__name__})", f"it has to return a {kind.__name__}")
     if kind(got) != check.expected or repr(_sorted(kind(got))) != repr(_sorted(check.expected)):
         return _check_message(check, repr(got), check.hint, _first_difference(got, check.expected))
     if arguments != check.arguments:
-        return _check_message(check, repr(arguments), "it changed its argument: build a new list and leave the old one alone")
+        return _check_message(
+            check, repr(arguments), "it changed its argument: build a new list and leave the old one alone"
+        )
     return None
 
 
@@ -2717,11 +2801,20 @@ def run_checks(path: str, say: Callable[[str], None]) -> None:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except BaseException as error:
-        return say(f"wrong starter.py does not run\n  got         {type(error).__name__}: {error}\n  expected    a file that Python can read\n  hint        the error names the line; an indent, a colon or a bracket is a good first guess")
+        return say(
+            f"wrong starter.py does not run\n  got         {type(error).__name__}: {error}\n  expected    a file that Python can read\n  hint        the error names the line; an indent, a colon or a bracket is a good first guess"
+        )
     for check in _all_checks():
         function = getattr(module, check.function, None)
-        say("start " + _check_message(check, "no answer in time", "it does not end: a loop whose index does not grow, say"))
-        wrong = _wrong_answer(check, function) if callable(function) else _check_message(check, "no such function", f"starter.py has to define {check.function}")
+        say(
+            "start "
+            + _check_message(check, "no answer in time", "it does not end: a loop whose index does not grow, say")
+        )
+        wrong = (
+            _wrong_answer(check, function)
+            if callable(function)
+            else _check_message(check, "no such function", f"starter.py has to define {check.function}")
+        )
         if wrong:
             return say("wrong " + wrong)
     say("right")
@@ -2743,13 +2836,17 @@ def check_starter(path: str, seconds: float = CHECK_SECONDS) -> str | None:
         child.kill()
         output = child.communicate()[0]
     said = [json.loads(line) for line in output.decode("utf-8", "replace").splitlines() if line.endswith('"')]
-    last = said[-1] if said else "start starter.py was not loaded in time\n  hint        code outside the functions does not end"
+    last = (
+        said[-1]
+        if said
+        else "start starter.py was not loaded in time\n  hint        code outside the functions does not end"
+    )
     return None if last == "right" else last.partition(" ")[2]
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Command line
-# ======================================================================================================
+# ======================================================================================================================
 
 BLOCK_BYTES = 1 << 20  # read at a time from files larger than memory
 
@@ -2880,14 +2977,12 @@ def _parser(program: str, example: str, description: str) -> Any:
         def error(self, message: str) -> NoReturn:
             raise _Usage(f"{message}; see {self.prog} -h")
 
-    parser = Parser(
-        prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}"
-    )
+    parser = Parser(prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}")
     parser.add_argument("--version", action="version", version=f"tokenizer.py {__version__}")
     return parser
 
 
-# ---- the report: no subcommand -----------------------------------------------------------------------
+# ---- the report: no subcommand ----
 
 
 def _report_command(options: Any, program: str, core: Core, starter: str | None) -> int:
@@ -2958,16 +3053,27 @@ def _report_options(argv: list[str], program: str) -> Any:
     add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
     add("--corpus", metavar="FILE", help=_CORPUS_HELP)
     add("--variant", choices=VARIANTS, default="document")
-    add("--merges", metavar="N", type=int, default=MERGE_BUDGET, help=f"the merge budget (default {MERGE_BUDGET})")
+    add(
+        "--merges",
+        metavar="N",
+        type=int,
+        default=MERGE_BUDGET,
+        help=f"the merge budget (default {MERGE_BUDGET})",
+    )
     add("--unseen", metavar="TEXT", type=add_unseen, help="a text of your own; repeatable")
-    add("--predict", metavar="N", type=add_prediction, help="the byte count you expect of the --unseen before it")
+    add(
+        "--predict",
+        metavar="N",
+        type=add_prediction,
+        help="the byte count you expect of the --unseen before it",
+    )
     add("--explanation", metavar="TEXT", type=_utf8_argument, help="what you predicted, saw and repaired")
     options = parser.parse_args(argv)
     options.unseen = unseen
     return options
 
 
-# ---- files larger than memory ------------------------------------------------------------------------
+# ---- files larger than memory ----
 
 
 def read_blocks(file: Any, name: str = "data", size: int = BLOCK_BYTES) -> Iterator[str]:
@@ -3044,7 +3150,7 @@ def _up_to_last_cut() -> re.Pattern[str]:
     return re.compile(f"(?s:.*)[^{_SPACES}](?=[{_SPACES}])")
 
 
-# ---- subcommands -------------------------------------------------------------------------------------
+# ---- subcommands ----
 
 
 def load_model(path: str | os.PathLike[str]) -> Tokenizer:
@@ -3078,10 +3184,33 @@ def _train_options(argv: list[str], program: str) -> Any:
     )
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help="a document; - for standard input")
-    add("--vocab-size", metavar="N", type=int, required=True, help="how many ids, the 256 byte symbols and specials included")
-    add("--special", metavar="TEXT", type=_utf8_argument, action="append", default=[], help="a special token; repeatable")
-    add("--min-freq", metavar="N", type=int, default=2, help="the smallest count still worth a merge (default 2)")
-    add("--lines", action="store_true", help="each line is a document, its line end kept, as Hugging Face reads files")
+    add(
+        "--vocab-size",
+        metavar="N",
+        type=int,
+        required=True,
+        help="how many ids, the 256 byte symbols and specials included",
+    )
+    add(
+        "--special",
+        metavar="TEXT",
+        type=_utf8_argument,
+        action="append",
+        default=[],
+        help="a special token; repeatable",
+    )
+    add(
+        "--min-freq",
+        metavar="N",
+        type=int,
+        default=2,
+        help="the smallest count still worth a merge (default 2)",
+    )
+    add(
+        "--lines",
+        action="store_true",
+        help="each line is a document, its line end kept, as Hugging Face reads files",
+    )
     add("--workers", metavar="N", type=int, default=1, help="processes that count (default 1)")
     add("-o", "--output", metavar="FILE", required=True, help="a new tokenizer.json")
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
@@ -3097,7 +3226,12 @@ def _train_command(options: Any) -> int:
     texts = _document_pieces(options.files, options.special, options.lines)
     progress = _progress_bar(options.quiet)
     tokenizer = BPETokenizer.train(
-        texts, options.vocab_size, options.special, options.min_freq, workers=options.workers, progress=progress
+        texts,
+        options.vocab_size,
+        options.special,
+        options.min_freq,
+        workers=options.workers,
+        progress=progress,
     )
     if options.output == "-":
         with _output("-") as file:
@@ -3146,7 +3280,9 @@ def _progress_bar(quiet: bool) -> Callable[[str, int, int | None], None] | None:
 def _model_parser(program: str, example: str, description: str) -> Any:
     parser = _parser(program, example, description)
     parser.add_argument(
-        "model", metavar="MODEL", help="a tokenizer.json, a folder with vocab.json and merges.txt, a payload, or a report"
+        "model",
+        metavar="MODEL",
+        help="a tokenizer.json, a folder with vocab.json and merges.txt, a payload, or a report",
     )
     return parser
 
@@ -3173,7 +3309,9 @@ def _encode_command(options: Any) -> int:
     _refuse_existing(options.output)
     tokenizer = load_model(options.model)
     if options.format == "u16" and tokenizer.vocab_size > 65536 and not options.count:
-        raise TokenizerError(f"--format u16: vocabulary too large, got {tokenizer.vocab_size} ids; at most 65536 are supported")
+        raise TokenizerError(
+            f"--format u16: vocabulary too large, got {tokenizer.vocab_size} ids; at most 65536 are supported"
+        )
     size = 0
 
     def pieces() -> Iterator[str]:
@@ -3235,11 +3373,18 @@ def _packed(ids: Iterable[int], kind: str) -> bytes:
 
 def _decode_options(argv: list[str], program: str) -> Any:
     parser = _model_parser(
-        program, "tokenizer.py decode tokenizer.json ids.txt", "Decode ids to UTF-8 text, as a stream, nothing added."
+        program,
+        "tokenizer.py decode tokenizer.json ids.txt",
+        "Decode ids to UTF-8 text, as a stream, nothing added.",
     )
     add = parser.add_argument
     add("file", metavar="FILE", nargs="?", default="-", help="the ids; - for standard input (default)")
-    add("--format", choices=("ids", "json", "u16", "u32"), default="ids", help="as encode writes them (default ids)")
+    add(
+        "--format",
+        choices=("ids", "json", "u16", "u32"),
+        default="ids",
+        help="as encode writes them (default ids)",
+    )
     add("--skip-special", action="store_true", help="leave special tokens out")
     add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
     return parser.parse_args(argv)
@@ -3261,7 +3406,9 @@ def _read_ids(file: Any, name: str, kind: str) -> Iterator[int]:
         for number, line in enumerate(file, 1):
             word = line.strip()
             if not word.isdigit() or len(word) > 18:
-                raise FormatError(f"{name}: line {number}: got {_show(word.decode('utf-8', 'replace'))}; only one id, in decimal, is supported")
+                raise FormatError(
+                    f"{name}: line {number}: got {_show(word.decode('utf-8', 'replace'))}; only one id, in decimal, is supported"
+                )
             yield int(word)
     elif kind == "json":
         ids = _need_type(f"{name}: top level", parse_json(_decode_utf8(file.read(), name), name), list)
@@ -3282,7 +3429,9 @@ def _read_packed(file: Any, name: str, kind: str) -> Iterator[int]:
         yield from packed
         rest = data[whole:]
     if rest:
-        raise FormatError(f"{name}: got {len(rest)} bytes at the end; only whole integers of {width} bytes are supported")
+        raise FormatError(
+            f"{name}: got {len(rest)} bytes at the end; only whole integers of {width} bytes are supported"
+        )
 
 
 def _explain_options(argv: list[str], program: str) -> Any:
@@ -3329,7 +3478,9 @@ def _explained_lines(explained: dict[str, Any], coloured: bool) -> Iterator[str]
 
 def _verify_options(argv: list[str], program: str) -> Any:
     parser = _parser(
-        program, "tokenizer.py verify my-report.json", "Recompute a report from its corpus and print what differs."
+        program,
+        "tokenizer.py verify my-report.json",
+        "Recompute a report from its corpus and print what differs.",
     )
     parser.add_argument("report", metavar="REPORT", help="- for standard input")
     parser.add_argument("--corpus", metavar="FILE", help=_CORPUS_HELP)
@@ -3360,9 +3511,9 @@ _COMMANDS: dict[str, tuple[Callable[[Any], int], Callable[[list[str], str], Any]
 }
 
 
-# ======================================================================================================
+# ======================================================================================================================
 # Packed tables
-# ======================================================================================================
+# ======================================================================================================================
 
 # The numbers that Unicode 17.0 has and 16.0 has not, as [first, past the last, ...]: only the Digits step takes them.
 _DIGITS_SINCE_17 = (0x11DE0, 0x11DEA, 0x16FF4, 0x16FF7)
