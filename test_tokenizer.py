@@ -2770,7 +2770,7 @@ class Pitfalls(TestCase):
         for name, given, expected in self.cases("perf"):
             if "count" not in expected.get("gpt2", {}) if isinstance(expected, dict) else True:
                 continue  # 26g: the bound of the cache has its own test
-            part = 1 if FULL else 10  # the whole million characters with TOKENIZER_FULL=1
+            part = 1 if FULL else 5  # the whole million characters with TOKENIZER_FULL=1
             text = {"26a": "a", "26c": " ", "26e": "\n"}[name] * (1000000 // part)
             for model, answer in expected.items():
                 ids = whole(model).encode(text)
@@ -3545,9 +3545,7 @@ class Documentation(TestCase):
             for node in ast.walk(ast.parse((HERE / name).read_text(encoding="utf-8"))):
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     doc = ast.get_docstring(node)
-                    self.assertTrue(
-                        doc or node.name.startswith("_") or node.name in ("error", "encode", "call"), node.name
-                    )
+                    self.assertTrue(doc or node.name.startswith("_"), node.name)
                     if isinstance(node, ast.FunctionDef):
                         body = node.body[1:] if doc else node.body
                         self.assertLessEqual(node.end_lineno - body[0].lineno + 1 if body else 0, 40, node.name)

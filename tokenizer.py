@@ -694,13 +694,8 @@ class _Throttle:
             self.due = now + 0.1
             self.progress(self.stage, done, self.total)
 
-    def each(self, items: Iterable[Any]) -> Iterable[Any]:
-        """Count the items as they pass."""
-        if self.progress is None:
-            return items
-        return self._each(items)
-
-    def _each(self, items: Iterable[Any]) -> Iterator[Any]:
+    def each(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the items, counting them as they pass."""
         for number, item in enumerate(items, 1):
             yield item
             self(number)
@@ -898,7 +893,7 @@ class _Merger:
         size, rank, new_ids, code, dropped = self.size, self.rank.get, self.new_ids, self.code, self.dropped
         byte_ids, byte_rank, no_ranks = self.byte_ids.__getitem__, self.byte_rank.get, repeat(_NO_RANK)
 
-        def encode(word: str) -> bytes:
+        def _encode(word: str) -> bytes:
             data = word.encode("utf-8")
             if dropped:
                 data = data.translate(None, dropped)
@@ -916,7 +911,7 @@ class _Merger:
                     ranks[place] = rank(new_id * size + ids[place + 1], _NO_RANK)
             return array(code, ids).tobytes()
 
-        return encode
+        return _encode
 
     def merge_many(self, ids: list[int | None]) -> list[int]:
         """Return `ids` merged, by a heap of (rank, place) and links between neighbours: n log n where scanning for
@@ -1064,7 +1059,7 @@ class Tokenizer:
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of `data`, any bytes at all, without framing."""
-        return apply_merges(list(_need_bytes(data)), self.merges)
+        return _apply_merges_to_bytes(_need_bytes(data), self.merges)
 
     def encode_batch(
         self, texts: Iterable[str], *, workers: int = 1, progress: Progress | None = None, **options: bool
@@ -1102,11 +1097,13 @@ class Tokenizer:
         spans: list[tuple[int, int]] = []
         start = 0
         for unit, added_id in self._units(_need_text("text", text), **options):
-            found, covered = (
-                self._unit_spans(unit, start) if added_id is None else ([added_id], [(start, start + len(unit))])
-            )
-            ids += found
-            spans += covered
+            if added_id is None:
+                found = self._encode_unit(unit)
+                ids += found
+                spans += self._unit_spans(unit, found, start)
+            else:
+                ids.append(added_id)
+                spans.append((start, start + len(unit)))
             start += len(unit)
         return ids, spans
 
@@ -1114,17 +1111,17 @@ class Tokenizer:
         """Yield what merges never cross, in order, with None; or an added token with its id."""
         yield text, None
 
-    def _unit_spans(self, unit: str, start: int) -> tuple[list[int], list[tuple[int, int]]]:
+    def _unit_spans(self, unit: str, ids: list[int], start: int) -> list[tuple[int, int]]:
+        """Return the spans of the ids of one unit, which begins at `start`."""
         places = [
             start + n for n, ch in enumerate(unit) for byte in ch.encode("utf-8") if self._byte_ids[byte] is not None
         ]
-        ids = self._encode_unit(unit)
         spans, done = [], 0
         for id in ids:
             end = done + len(self._bytes[id])
             spans.append((places[done], places[end - 1] + 1))
             done = end
-        return ids, spans
+        return spans
 
     _byte_ids: Sequence[int | None] = range(256)  # the id of each byte's symbol, or None
 
@@ -1151,13 +1148,12 @@ class Tokenizer:
         """
         pieces, start = [], 0
         for unit, added_id in self._units(_need_text("text", text), **options):
-            piece = {"text": unit, "span": [start, start + len(unit)], "added": added_id is not None}
-            steps = (
-                self._explained_unit(unit)
-                if added_id is None
-                else {"dropped": [], "symbols": [unit], "merges": [], "ids": [added_id]}
-            )
-            pieces.append({**piece, **steps})
+            if added_id is None:
+                steps = self._explained_unit(unit)
+            else:
+                steps = {"dropped": [], "symbols": [unit], "merges": [], "ids": [added_id]}
+            span = [start, start + len(unit)]
+            pieces.append({"text": unit, "span": span, "added": added_id is not None, **steps})
             start += len(unit)
         ids = [id for piece in pieces for id in piece["ids"]]
         unit_name = "document" if self.variant == "document" else "pre-token"
@@ -1165,26 +1161,16 @@ class Tokenizer:
 
     def _explained_unit(self, unit: str) -> dict[str, Any]:
         data = unit.encode("utf-8")
+        dropped = [byte for byte in data if self._byte_ids[byte] is None]
         ids = [id for byte in data if (id := self._byte_ids[byte]) is not None]
-        before, merges = list(map(self.id_to_token, ids)), []
-        piece = {
-            "dropped": [byte for byte in data if self._byte_ids[byte] is None],
-            "symbols": before,
-            "merges": merges,
-        }
+        first = before = list(map(self.id_to_token, ids))
+        merges = []
         for rank, place in self._unit_steps(ids):
             after = list(map(self.id_to_token, ids))
-            merges.append(
-                {
-                    "rank": rank,
-                    "pair": before[place : place + 2],
-                    "id": ids[place],
-                    "place": place,
-                    "symbols": after,
-                }
-            )
+            pair = before[place : place + 2]
+            merges.append({"rank": rank, "pair": pair, "id": ids[place], "place": place, "symbols": after})
             before = after
-        return {**piece, "ids": ids}
+        return {"dropped": dropped, "symbols": first, "merges": merges, "ids": ids}
 
     # ---- decoding ----
 
@@ -1202,10 +1188,9 @@ class Tokenizer:
         ids = list(ids)
         if not {int}.issuperset(map(type, ids)):  # also keeps out True and 1.0, which a dict takes for 1
             ids = [_need_integer(f"ids[{position}]", value) for position, value in enumerate(ids)]
-        if skip_special:
-            ids = [value for value in ids if value not in self.special_ids]
+        content = [value for value in ids if value not in self.special_ids] if skip_special else ids
         try:
-            return b"".join(map(self._bytes.__getitem__, ids))
+            return b"".join(map(self._bytes.__getitem__, content))
         except KeyError as error:
             raise self._id_error(f"ids[{ids.index(error.args[0])}]", error.args[0]) from None
 
@@ -1224,8 +1209,8 @@ class Tokenizer:
         return self._stream(ids, decoder, skip_special)
 
     def _stream(self, ids: Iterable[int], decoder: Any, skip_special: bool) -> Iterator[str]:
-        for position, value in enumerate(ids):
-            value = _need_integer(f"ids[{position}]", value)
+        for position, given in enumerate(ids):
+            value = given if type(given) is int else _need_integer(f"ids[{position}]", given)
             if skip_special and value in self.special_ids:
                 continue
             if value not in self._bytes:
@@ -1358,6 +1343,14 @@ def _encode_texts(texts: list[str], tokenizer: Tokenizer, options: dict[str, boo
     return [array("I", tokenizer.encode(text, **options)) for text in texts]
 
 
+def _apply_merges_to_bytes(data: bytes, merges: Sequence[Rule]) -> list[int]:
+    """Equals `apply_merges` on the bytes of `data`: with one character an id, `str.replace` is `merge_pair`."""
+    text = data.decode("latin-1")
+    for (left, right), new_id in merges:
+        text = text.replace(chr(left) + chr(right), chr(new_id))
+    return list(map(ord, text))
+
+
 def _need_bytes(data: Any) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"data: got {type(data).__name__}; only bytes are supported")
@@ -1366,20 +1359,16 @@ def _need_bytes(data: Any) -> bytes:
 
 def training_sequences(documents: Iterable[str], merge_budget: int) -> list[list[int]]:
     """Return the UTF-8 bytes of each document, after checking the document variant's bounds."""
-    if _need_integer("merge_budget", merge_budget) < 0:
-        raise TokenizerError(f"merge_budget: got {merge_budget}; only 0 to {MERGE_LIMIT} are supported")
-    if merge_budget > MERGE_LIMIT:
-        raise LimitError(
-            f"merge_budget: over the limit, got {_show(merge_budget)}; at most {MERGE_LIMIT} are supported"
-        )
+    if not 0 <= _need_integer("merge_budget", merge_budget) <= MERGE_LIMIT:
+        raise LimitError(f"merge_budget: got {_show(merge_budget)}; only 0 to {MERGE_LIMIT} merges are supported")
     sequences, size = [], 0
     for number, text in enumerate(_need_texts("documents", documents)):
-        sequences.append(list(_need_text(f"documents[{number}]", text).encode("utf-8")))
-        size += len(sequences[-1])
+        data = _need_text(f"documents[{number}]", text).encode("utf-8")
+        size += len(data)
+        if size <= TRAIN_BYTES_LIMIT:
+            sequences.append(list(data))
     if size > TRAIN_BYTES_LIMIT:
-        raise LimitError(
-            f"documents: over the limit, got {size} bytes; at most {TRAIN_BYTES_LIMIT} (UTF-8) are supported"
-        )
+        raise LimitError(f"documents: got {size} bytes of UTF-8; at most {TRAIN_BYTES_LIMIT} are supported")
     return sequences
 
 
@@ -2061,11 +2050,11 @@ def _read_json(path: str | os.PathLike[str]) -> tuple[str, Any]:
 def parse_json(text: str, name: str = "JSON") -> Any:
     """Parse strict JSON: a duplicate key, NaN, a byte order mark and nesting too deep are FormatErrors."""
 
-    def constant(value: str) -> NoReturn:
+    def _constant(value: str) -> NoReturn:
         raise FormatError(f"got {value}; only JSON numbers are supported")
 
     try:
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=constant)
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_constant)
     except RecursionError:
         raise FormatError(f"{name}: nested too deep; only what Python's json can parse is supported") from None
     except FormatError as error:
@@ -2973,11 +2962,12 @@ def _parser(program: str, example: str, description: str) -> Any:
     """Return an argument parser whose errors are one line and no usage block."""
     import argparse
 
-    class Parser(argparse.ArgumentParser):
+    class _Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
+            """End with one line instead of the usage block."""
             raise _Usage(f"{message}; see {self.prog} -h")
 
-    parser = Parser(prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}")
+    parser = _Parser(prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}")
     parser.add_argument("--version", action="version", version=f"tokenizer.py {__version__}")
     return parser
 
@@ -3035,10 +3025,10 @@ def _report_options(argv: list[str], program: str) -> Any:
 
     unseen: list[tuple[str, int | None]] = []
 
-    def add_unseen(text: str) -> None:
+    def _add_unseen(text: str) -> None:
         unseen.append((_utf8_argument(text), None))
 
-    def add_prediction(text: str) -> None:
+    def _add_prediction(text: str) -> None:
         if not unseen or unseen[-1][1] is not None:
             raise argparse.ArgumentTypeError("it belongs behind an --unseen TEXT, once")
         if not text.isascii() or not text.isdigit() or len(text) > 18:
@@ -3060,11 +3050,11 @@ def _report_options(argv: list[str], program: str) -> Any:
         default=MERGE_BUDGET,
         help=f"the merge budget (default {MERGE_BUDGET})",
     )
-    add("--unseen", metavar="TEXT", type=add_unseen, help="a text of your own; repeatable")
+    add("--unseen", metavar="TEXT", type=_add_unseen, help="a text of your own; repeatable")
     add(
         "--predict",
         metavar="N",
-        type=add_prediction,
+        type=_add_prediction,
         help="the byte count you expect of the --unseen before it",
     )
     add("--explanation", metavar="TEXT", type=_utf8_argument, help="what you predicted, saw and repaired")
@@ -3266,7 +3256,7 @@ def _progress_bar(quiet: bool) -> Callable[[str, int, int | None], None] | None:
     if quiet or sys.stderr is None or not sys.stderr.isatty():
         return None
 
-    def draw(stage: str, done: int, total: int | None) -> None:
+    def _draw(stage: str, done: int, total: int | None) -> None:
         if total:
             filled = 30 * done // total
             bar = f"[{'#' * filled}{'.' * (30 - filled)}] {100 * done // total:3}%"
@@ -3274,7 +3264,7 @@ def _progress_bar(quiet: bool) -> Callable[[str, int, int | None], None] | None:
         else:
             _say(f"\r{stage:6} {done}", end="")
 
-    return draw
+    return _draw
 
 
 def _model_parser(program: str, example: str, description: str) -> Any:
@@ -3314,14 +3304,14 @@ def _encode_command(options: Any) -> int:
         )
     size = 0
 
-    def pieces() -> Iterator[str]:
+    def _pieces() -> Iterator[str]:
         nonlocal size
         for piece in _encodable_pieces(tokenizer, name, file, options):
             size += _utf8_length(piece)
             yield piece
 
     with _input(options.file) as (name, file), _output(options.output) as out:
-        encoded = _encoded_pieces(tokenizer, pieces(), options)
+        encoded = _encoded_pieces(tokenizer, _pieces(), options)
         if not options.count:
             _write_ids(out, encoded, options.format, tokenizer)
         else:
@@ -3457,7 +3447,7 @@ def _explain_command(options: Any) -> int:
 def _explained_lines(explained: dict[str, Any], coloured: bool) -> Iterator[str]:
     """Yield the lines that `explain` prints: each piece, its merges one by one, then all ids."""
 
-    def paint(tokens: Sequence[str]) -> str:
+    def _paint(tokens: Sequence[str]) -> str:
         if not coloured:
             return " ".join(tokens)
         return " ".join(f"\x1b[{(36, 33)[place % 2]}m{token}\x1b[0m" for place, token in enumerate(tokens))
@@ -3468,10 +3458,10 @@ def _explained_lines(explained: dict[str, Any], coloured: bool) -> Iterator[str]
         if piece["dropped"]:
             yield f"  dropped   {' '.join(f'0x{byte:02x}' for byte in piece['dropped'])}  (no symbol in the vocabulary)"
         if not piece["added"]:
-            yield f"  start     {paint(piece['symbols'])}"
+            yield f"  start     {_paint(piece['symbols'])}"
         for step in piece["merges"]:
             left, right = step["pair"]
-            yield f"  rank {step['rank']:<5}{left} + {right} -> {left + right}:  {paint(step['symbols'])}"
+            yield f"  rank {step['rank']:<5}{left} + {right} -> {left + right}:  {_paint(step['symbols'])}"
         yield f"  ids       {' '.join(f'{id}' for id in piece['ids'])}"
     yield f"{len(explained['ids'])} ids: {explained['ids']}"
 
