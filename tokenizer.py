@@ -605,7 +605,7 @@ def _merge_words(
 
 def _index_pairs(words: Iterable[str]) -> dict[str, Sequence[int]]:
     """Return for each pair the numbers of the words that hold it, once for each occurrence."""
-    index: dict[Pair, list[int]] = {}
+    index: dict[tuple[str, str], list[int]] = {}
     for number, word in enumerate(words):
         for pair in zip(word, word[1:]):
             if pair in index:
@@ -621,7 +621,7 @@ def _replace(pair: str, new: str, where: Iterable[int], words: list[str]) -> lis
     A number may be out of date, as the occurrence went into another merge; then partition finds nothing. Each
     occurrence has a number of its own, so the leftmost one is replaced for each, and none is left over.
     """
-    left, right = pair
+    left, right = pair[0], pair[1]
     before: dict[str, list[int]] = {}
     after: dict[str, list[int]] = {}
     for number in where:
@@ -649,7 +649,8 @@ class _PairQueue:
         self.count, self.min_freq = count, min_freq
         self.buckets: dict[int, list[str]] = {}
         self.levels: list[int] = []  # a heap of minus the count, one for each bucket
-        self.level, self.current = 0, []  # the bucket being emptied
+        self.level = 0  # the bucket being emptied
+        self.current: list[str] = []
         for pair, n in count.items():
             self.push(pair, n)
 
@@ -826,6 +827,10 @@ class _Encoder:
             packed = b"".join(parts)  # type: ignore[arg-type]
         return memoryview(packed).cast(self.merger.code).tolist()
 
+    def encode_pretoken(self, pretoken: str) -> list[int]:
+        """Return the ids of one pre-token."""
+        return memoryview(self.words[pretoken]).cast(self.merger.code).tolist()
+
     def learn(self, chunks: Collection[str]) -> dict[str, bytes]:
         """Return the packed ids of each chunk, and remember those that are not long."""
         text = "".join(chunks)
@@ -960,7 +965,8 @@ def _meeting_letters(tokens: Iterable[bytes]) -> list[list[int]]:
     shows x and y whole, or, where it begins inside x or ends inside y, their bytes as U+DC80 to U+DCFF. Runs of
     letters can be cut at all other places, where merging one side never looks at the other: most runs of Chinese
     or Korean fall into single characters, which are worth remembering. The sets may hold too much, never too
-    little; ASCII is always in them, and what lies above U+FFFF counts as in them. First pass over many scripts: 2.0 times as fast.
+    little; ASCII is always in them, and what lies above U+FFFF counts as in them. It makes the first pass over text
+    of many scripts 2.0 times as fast.
     """
     left, right = set(range(0x80)), set(range(0x80))
     pairs: set[tuple[str, str]] = set()
@@ -1480,7 +1486,7 @@ class BPETokenizer(Tokenizer):
         Source: equals Hugging Face tokenizers 0.23.3, BpeTrainer with `initial_alphabet=ByteLevel.alphabet()`,
         on texts without specials; Hugging Face also learns from the characters of specials.
         """
-        _check_training(vocab_size, specials, min_freq)
+        specials = _check_training(vocab_size, specials, min_freq)
         counts = count_pretokens(texts, specials, workers=workers, progress=progress)
         return cls._from_counts(counts, vocab_size, specials, min_freq, progress)
 
@@ -1499,7 +1505,7 @@ class BPETokenizer(Tokenizer):
         Raises ValueError as `train` does, and for a key that is empty or contains a special, and a count that
         is no positive integer. The order of `counts` changes nothing.
         """
-        _check_training(vocab_size, specials, min_freq)
+        specials = _check_training(vocab_size, specials, min_freq)
         found = _literal_expression(specials).search if specials else lambda text: None
         for word, count in counts.items():
             if not _need_text("counts", word) or found(word):
@@ -1649,8 +1655,7 @@ class BPETokenizer(Tokenizer):
                 yield from ((pretoken, None) for pretoken in self.pretokenize(piece))
 
     def _encode_unit(self, unit: str) -> list[int]:
-        symbols = [self._byte_ids[byte] for byte in unit.encode("utf-8")]
-        return merge_by_rank([id for id in symbols if id is not None], self._ranks)
+        return self._encoder.encode_pretoken(unit)
 
     def _unit_steps(self, ids: list[int]) -> Iterator[tuple[int, int]]:
         return merge_steps(ids, self._ranks)
@@ -1919,15 +1924,17 @@ def _need_byte_level(where: str, declared: Any) -> None:
         _need_value(f"{where}.{switch}", declared.get(switch, True), False, True)
 
 
-def _check_training(vocab_size: int, specials: Sequence[str], min_freq: int) -> None:
-    """Check the arguments of training before any text is read."""
-    least = 256 + len(_checked_specials(specials))
+def _check_training(vocab_size: int, specials: Iterable[str], min_freq: int) -> list[str]:
+    """Check the arguments of training before any text is read, and return the specials."""
+    specials = _checked_specials(specials)
+    least = 256 + len(specials)
     if _need_integer("vocab_size", vocab_size) < least:
         raise TokenizerError(
-            f"vocab_size: got {vocab_size}; at least {least} (256 byte symbols and the specials) is supported"
+            f"vocab_size: got {_show(vocab_size)}; at least {least} (256 byte symbols and the specials) is supported"
         )
     if _need_integer("min_freq", min_freq) < 1:
-        raise TokenizerError(f"min_freq: got {min_freq}; at least 1 is supported")
+        raise TokenizerError(f"min_freq: got {_show(min_freq)}; at least 1 is supported")
+    return specials
 
 
 def _checked_specials(specials: Iterable[str]) -> list[str]:
@@ -1941,7 +1948,8 @@ def _checked_specials(specials: Iterable[str]) -> list[str]:
             )
         if bytes_of.keys() >= set(special) and (len(special) == 1 or _from_symbols(special) != special.encode("utf-8")):
             raise TokenizerError(
-                f"{where}: got {_show(special)}, which spells bytes in the byte alphabet; only texts that no merge can collide with are supported"
+                f"{where}: got {_show(special)}, which spells bytes in the byte alphabet; "
+                "only texts that no merge can collide with are supported"
             )
         checked.append(special)
     return checked
@@ -1980,7 +1988,8 @@ def _need_keys(where: str, value: Any, required: Sequence[str], optional: Sequen
     for key in value:
         if key not in required and key not in optional:
             raise FormatError(
-                f"{path}{ascii(key)[1:-1]}: unknown key, got {_show(value[key])}; only {', '.join([*required, *optional])} are supported"
+                f"{path}{ascii(key)[1:-1]}: unknown key, got {_show(value[key])}; "
+                f"only {', '.join([*required, *optional])} are supported"
             )
     return value
 
@@ -2330,7 +2339,8 @@ def parse_corpus(data: bytes, name: str = "corpus") -> Corpus:
         seen.add(documents[-1].id)
     if not any(document.split == "train" for document in documents):
         raise FormatError(
-            f"{where}documents: no training document, got {len(documents)} documents; at least one with split train is required"
+            f"{where}documents: no training document, got {len(documents)} documents; "
+            "at least one with split train is required"
         )
     return Corpus(hashlib.sha256(data).hexdigest(), documents)
 
@@ -2663,11 +2673,13 @@ CHECKS = (
           "the keys are (left, right) tuples and the values integers; the last pair counts, and so does a pair that "
           "occurs once: when to stop is for the training loop to decide"),
     Check("pair_counts", ([[97, 98, 99]],), {(97, 98): 1, (98, 99): 1},
-          "every pair is counted, overlapping ones and all of a tie: which pair wins is for the training loop to decide"),
+          "every pair is counted, overlapping ones and all of a tie: which pair wins is for the training loop to "
+          "decide"),
     Check("pair_counts", ([[97, 98, 97, 98]],), {(97, 98): 2, (98, 97): 1},
           "every pair is counted, not only the most frequent"),
     Check("pair_counts", ([[97, 97, 97]],), {(97, 97): 2},
-          "overlaps count: in a a a the pair (a, a) stands at place 0 and at place 1; only replacing is without overlap"),
+          "overlaps count: in a a a the pair (a, a) stands at place 0 and at place 1; only replacing is without "
+          "overlap"),
     Check("pair_counts", ([[97, 98], [99, 100]],), {(97, 98): 1, (99, 100): 1},
           "documents are isolated: no pair spans the end of one document and the start of the next"),
     Check("pair_counts", ([[97, 98], [97, 98]],), {(97, 98): 2}, "the counts of all documents add up"),
@@ -2676,17 +2688,23 @@ CHECKS = (
           "the pair becomes new_id itself, in a new list"),
     Check("merge_pair", ([99, 97], (97, 98), 258), [99, 97], "what is not the pair is kept, the last id included"),
     Check("merge_pair", ([98, 97], (97, 98), 258), [98, 97], "(left, right) is ordered: b a is not a b"),
-    Check("merge_pair", ([97, 98, 99, 97, 98], (97, 98), 258), [258, 99, 258], "every occurrence is replaced, not only the first"),
+    Check("merge_pair", ([97, 98, 99, 97, 98], (97, 98), 258), [258, 99, 258],
+          "every occurrence is replaced, not only the first"),
     Check("merge_pair", ([97, 97, 97], (97, 97), 258), [258, 97],
-          "left to right without overlap: the first two are used up, no id is shared by two replacements, and the last one is left over"),
+          "left to right without overlap: the first two are used up, no id is shared by two replacements, and the "
+          "last one is left over"),
     Check("merge_pair", ([97, 97, 97, 97], (97, 97), 258), [258, 258],
           "after a replacement go on behind it: four ids hold two replacements, and a new id is not looked at again"),
     Check("apply_merges", ([97, 98], []), [97, 98], "no rules, no change: a list equal to the input"),
-    Check("apply_merges", ([97, 98, 99], [_AB]), [258, 99], "a rule is ((left, right), new_id): its pair becomes its new_id"),
-    Check("apply_merges", ([97, 98, 97, 98], [_AB]), [258, 258], "a rule is applied at every place, not once at the first"),
-    Check("apply_merges", ([97, 98, 99], [_AB, ((258, 99), 259)]), [259], "a later rule may use what an earlier one made: each works on the result so far"),
+    Check("apply_merges", ([97, 98, 99], [_AB]), [258, 99],
+          "a rule is ((left, right), new_id): its pair becomes its new_id"),
+    Check("apply_merges", ([97, 98, 97, 98], [_AB]), [258, 258],
+          "a rule is applied at every place, not once at the first"),
+    Check("apply_merges", ([97, 98, 99], [_AB, ((258, 99), 259)]), [259],
+          "a later rule may use what an earlier one made: each works on the result so far"),
     Check("apply_merges", ([97, 98, 99, 98, 99], [_BC, ((97, 98), 259)]), [97, 258, 258],
-          "rank order: the first rule of the list goes first, over the whole sequence, although another pair stands further left"),
+          "rank order: the first rule of the list goes first, over the whole sequence, although another pair stands "
+          "further left"),
     Check("apply_merges", ([97, 98, 99, 97, 98], [_BC, ((97, 98), 259)]), [97, 258, 259],
           "nothing is counted anew: the rules' order is frozen, however often their pairs occur in this input"),
 )  # fmt: skip
@@ -2778,6 +2796,11 @@ def _check_message(check: Check, got: str, hint: str, difference: str = "") -> s
     return "\n".join([*lines, f"  hint        {hint}"])
 
 
+_DOES_NOT_RUN = """\
+  expected    a file that Python can read
+  hint        the error names the line; an indent, a colon or a bracket is a good first guess"""
+
+
 def run_checks(path: str, say: Callable[[str], None]) -> None:
     """Load the starter at `path` and check it, in this process; `say` gets each step and its outcome.
 
@@ -2790,9 +2813,8 @@ def run_checks(path: str, say: Callable[[str], None]) -> None:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except BaseException as error:
-        return say(
-            f"wrong starter.py does not run\n  got         {type(error).__name__}: {error}\n  expected    a file that Python can read\n  hint        the error names the line; an indent, a colon or a bracket is a good first guess"
-        )
+        say(f"wrong starter.py does not run\n  got         {type(error).__name__}: {error}\n{_DOES_NOT_RUN}")
+        return
     for check in _all_checks():
         function = getattr(module, check.function, None)
         say(
@@ -2805,7 +2827,8 @@ def run_checks(path: str, say: Callable[[str], None]) -> None:
             else _check_message(check, "no such function", f"starter.py has to define {check.function}")
         )
         if wrong:
-            return say("wrong " + wrong)
+            say("wrong " + wrong)
+            return
     say("right")
 
 
@@ -3285,8 +3308,13 @@ def _encode_options(argv: list[str], program: str) -> Any:
     )
     add = parser.add_argument
     add("file", metavar="FILE", nargs="?", default="-", help="the text; - for standard input (default)")
-    add("--format", choices=("ids", "json", "tokens", "u16", "u32"), default="ids", help="ids: decimal, one a line (default); "
-        "json: one array; tokens: one JSON string a line; u16, u32: little-endian integers")  # fmt: skip
+    add(
+        "--format",
+        choices=("ids", "json", "tokens", "u16", "u32"),
+        default="ids",
+        help="ids: decimal, one a line (default); json: one array; tokens: one JSON string a line; "
+        "u16, u32: little-endian integers",
+    )
     add("--count", action="store_true", help="print only tokens, bytes, and bytes per token")
     add("--no-special", action="store_true", help="find no added tokens in the text: for text from strangers")
     add("--workers", metavar="N", type=int, default=1, help="processes that encode (default 1)")
@@ -3397,7 +3425,8 @@ def _read_ids(file: Any, name: str, kind: str) -> Iterator[int]:
             word = line.strip()
             if not word.isdigit() or len(word) > 18:
                 raise FormatError(
-                    f"{name}: line {number}: got {_show(word.decode('utf-8', 'replace'))}; only one id, in decimal, is supported"
+                    f"{name}: line {number}: got {_show(word.decode('utf-8', 'replace'))}; "
+                    "only one id, in decimal, is supported"
                 )
             yield int(word)
     elif kind == "json":
