@@ -806,15 +806,17 @@ class _Encoder:
     what was encoded before; both caches are emptied when they are full, and long pieces stay out of them.
     """
 
-    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], digits: bool | None) -> None:
-        self.merger, self.digits = _Merger(vocab, merges), digits
+    def __init__(
+        self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], vocab_size: int, digits: bool | None
+    ) -> None:
+        self.merger, self.digits = _Merger(vocab, merges, vocab_size), digits
         self.chunks: dict[str, bytes] = {}
         self.chunk_bytes = 0
         self.words = _Words(self.merger)
         self.expressions: dict[int, tuple[Any, Any]] = {}
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of `text`. Raises UnicodeEncodeError for a lone surrogate."""
+    def pack(self, text: str) -> bytes:
+        """Return the packed ids of `text`. Raises UnicodeEncodeError for a lone surrogate."""
         chunks = self.findall(text)[0](text)
         parts = list(map(self.chunks.get, chunks))
         try:
@@ -825,11 +827,7 @@ class _Encoder:
             for place in gaps:
                 parts[place] = found[chunks[place]]
             packed = b"".join(parts)  # type: ignore[arg-type]
-        return memoryview(packed).cast(self.merger.code).tolist()
-
-    def encode_pretoken(self, pretoken: str) -> list[int]:
-        """Return the ids of one pre-token."""
-        return memoryview(self.words[pretoken]).cast(self.merger.code).tolist()
+        return packed
 
     def learn(self, chunks: Collection[str]) -> dict[str, bytes]:
         """Return the packed ids of each chunk, and remember those that are not long."""
@@ -875,8 +873,8 @@ class _Words(dict):  # type: ignore[type-arg]
 class _Merger:
     """From one pre-token to packed ids: the bytes that have a symbol, merged by rank, leftmost first on a tie."""
 
-    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
-        self.size = size = len(vocab)
+    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]], vocab_size: int) -> None:
+        self.size = size = vocab_size
         self.code = "H" if size <= 0xFF00 else "I"  # so that no packed ids hold the bytes of `gap`
         self.gap = b"\xff" * array(self.code).itemsize
         self.products = [left + right for left, right in merges]
@@ -1083,11 +1081,19 @@ class Tokenizer:
 
     def encode_iter(self, texts: Iterable[str], *, workers: int = 1, **options: bool) -> Iterator[list[int]]:
         """Yield the ids of each text, as `encode_batch` returns them; only a few texts are read ahead."""
+        return (_unpack(packed, self._code) for packed in self._packed_iter(texts, workers, options))
+
+    def _packed_iter(self, texts: Iterable[str], workers: int, options: dict[str, bool]) -> Iterator[bytes]:
+        """Yield the ids of each text as bytes, which is how they come from the encoder and from worker processes."""
         if _need_workers(workers) == 1:
-            return (self.encode(text, **options) for text in _need_texts("texts", texts))
+            return (self._packed(text, **options) for text in _need_texts("texts", texts))
         texts = map(_need_text, repeat("text"), _need_texts("texts", texts))
-        parts = _in_processes(_encode_texts, _batches(texts), workers, self, options)
-        return (ids.tolist() for part in parts for ids in part)
+        return chain.from_iterable(_in_processes(_pack_texts, _batches(texts), workers, self, options))
+
+    _code = "H"  # of `array`: how ids are packed
+
+    def _packed(self, text: str, **options: bool) -> bytes:
+        return array(self._code, self.encode(text, **options)).tobytes()
 
     def encode_with_offsets(self, text: str, **options: bool) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the ids of `text` and for each the span (start, end) it comes from.
@@ -1344,9 +1350,13 @@ _DOCUMENT_KEYS = (
 )  # fmt: skip
 
 
-def _encode_texts(texts: list[str], tokenizer: Tokenizer, options: dict[str, bool]) -> list[array[int]]:
-    """Encode in a worker process; arrays come back to the parent as bytes."""
-    return [array("I", tokenizer.encode(text, **options)) for text in texts]
+def _pack_texts(texts: list[str], tokenizer: Tokenizer, options: dict[str, bool]) -> list[bytes]:
+    """Encode in a worker process."""
+    return [tokenizer._packed(text, **options) for text in texts]
+
+
+def _unpack(packed: bytes, code: str) -> list[int]:
+    return memoryview(packed).cast(code).tolist()  # type: ignore[call-overload, no-any-return]
 
 
 def _apply_merges_to_bytes(data: bytes, merges: Sequence[Rule]) -> list[int]:
@@ -1592,25 +1602,32 @@ class BPETokenizer(Tokenizer):
 
         Source: Hugging Face tokenizers 0.23.3; tiktoken 0.14.0 gives the same ids for GPT-2.
         """
+        return _unpack(self._packed(text, parse_special=parse_special), self._code)
+
+    def _packed(self, text: str, *, parse_special: bool = True) -> bytes:  # type: ignore[override]
         if not isinstance(text, str):
             raise TypeError(f"text: got {type(text).__name__}; only str is supported")
+        pack = self._encoder.pack
         try:
             if not parse_special or not any(map(text.__contains__, self.added)):
-                return self._encoder.encode(text)
-            ids: list[int] = []
-            for number, piece in enumerate(self._split_added(text)):
-                if number % 2:
-                    ids.append(self.added[piece])
-                else:
-                    ids += self._encoder.encode(piece)
-            return ids
+                return pack(text)
+            pieces = enumerate(self._split_added(text))
+            return b"".join(self._packed_added[piece] if number % 2 else pack(piece) for number, piece in pieces)
         except UnicodeEncodeError:
             _need_text("text", text)  # says where the lone surrogate is
             raise
 
     @cached_property
     def _encoder(self) -> _Encoder:
-        return _Encoder(self.vocab, self.merges, self._digits)
+        return _Encoder(self.vocab, self.merges, self.vocab_size, self._digits)
+
+    @property
+    def _code(self) -> str:  # type: ignore[override]
+        return self._encoder.merger.code
+
+    @cached_property
+    def _packed_added(self) -> dict[str, bytes]:
+        return {content: array(self._code, [id]).tobytes() for content, id in self.added.items()}
 
     def encode_bytes(self, data: bytes, *, parse_special: bool = True) -> list[int]:
         """Return the ids of UTF-8 text given as bytes. Raises ValueError for invalid UTF-8, with the position."""
@@ -1655,7 +1672,7 @@ class BPETokenizer(Tokenizer):
                 yield from ((pretoken, None) for pretoken in self.pretokenize(piece))
 
     def _encode_unit(self, unit: str) -> list[int]:
-        return self._encoder.encode_pretoken(unit)
+        return _unpack(self._encoder.words[unit], self._code)
 
     def _unit_steps(self, ids: list[int]) -> Iterator[tuple[int, int]]:
         return merge_steps(ids, self._ranks)
@@ -3330,23 +3347,29 @@ def _encode_command(options: Any) -> int:
         raise TokenizerError(
             f"--format u16: vocabulary too large, got {tokenizer.vocab_size} ids; at most 65536 are supported"
         )
-    size = 0
-
-    def _pieces() -> Iterator[str]:
-        nonlocal size
-        for piece in _encodable_pieces(tokenizer, name, file, options):
-            size += _utf8_length(piece)
-            yield piece
-
     with _input(options.file) as (name, file), _output(options.output) as out:
-        encoded = _encoded_pieces(tokenizer, _pieces(), options)
+        pieces = _Measured(_encodable_pieces(tokenizer, name, file, options))
+        keywords = {"parse_special": not options.no_special} if isinstance(tokenizer, BPETokenizer) else {}
+        packed = tokenizer._packed_iter(pieces, options.workers, keywords)
         if not options.count:
-            _write_ids(out, encoded, options.format, tokenizer)
+            _write_ids(out, packed, options.format, tokenizer)
         else:
-            tokens = sum(map(len, encoded))
-            ratio = f"{size / tokens:.6g}" if tokens else "null"
-            out.write(f"tokens {tokens}\nbytes {size}\nbytes_per_token {ratio}\n".encode("ascii"))
+            tokens = sum(map(len, packed)) // array(tokenizer._code).itemsize
+            ratio = f"{pieces.size / tokens:.6g}" if tokens else "null"
+            out.write(f"tokens {tokens}\nbytes {pieces.size}\nbytes_per_token {ratio}\n".encode("ascii"))
     return 0
+
+
+class _Measured:
+    """Texts that pass by, and their size in bytes so far."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts, self.size = texts, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts:
+            self.size += _utf8_length(text)
+            yield text
 
 
 def _encodable_pieces(tokenizer: Tokenizer, name: str, file: Any, options: Any) -> Iterator[str]:
@@ -3358,32 +3381,29 @@ def _encodable_pieces(tokenizer: Tokenizer, name: str, file: Any, options: Any) 
     return iter(["".join(blocks)])
 
 
-def _encoded_pieces(tokenizer: Tokenizer, pieces: Iterator[str], options: Any) -> Iterator[list[int]]:
-    if isinstance(tokenizer, BPETokenizer):
-        return tokenizer.encode_iter(pieces, workers=options.workers, parse_special=not options.no_special)
-    return map(tokenizer.encode, pieces)
-
-
-def _write_ids(out: Any, encoded: Iterable[list[int]], kind: str, tokenizer: Tokenizer) -> None:
-    """Write ids in one of the formats of `encode`, piece by piece."""
+def _write_ids(out: Any, packed: Iterable[bytes], kind: str, tokenizer: Tokenizer) -> None:
+    """Write packed ids in one of the formats of `encode`, piece by piece."""
     if kind in ("u16", "u32"):
-        for ids in encoded:
-            out.write(_packed(ids, kind))
-    elif kind == "json":
+        code = {"u16": "H", "u32": "I"}[kind]
+        as_they_are = code == tokenizer._code and sys.byteorder == "little"
+        for ids in packed:
+            out.write(ids if as_they_are else _little_endian(_unpack(ids, tokenizer._code), code))
+        return
+    pieces = (_unpack(ids, tokenizer._code) for ids in packed)
+    if kind == "json":
         lead = b"["
-        for ids in filter(None, encoded):
+        for ids in filter(None, pieces):
             out.write(lead + json.dumps(ids)[1:-1].encode("ascii"))
             lead = b", "
         out.write(b"]\n" if lead == b", " else b"[]\n")
     else:
         show = str if kind == "ids" else lambda id: json.dumps(tokenizer.id_to_token(id), ensure_ascii=False)
-        for ids in encoded:
+        for ids in pieces:
             out.write("".join(f"{show(id)}\n" for id in ids).encode("utf-8"))
 
 
-def _packed(ids: Iterable[int], kind: str) -> bytes:
-    """Return ids as little-endian integers of 16 or 32 bits."""
-    packed = array({"u16": "H", "u32": "I"}[kind], ids)
+def _little_endian(ids: Iterable[int], code: str) -> bytes:
+    packed = array(code, ids)
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
