@@ -17,6 +17,7 @@ import copy
 import doctest
 import errno
 import hashlib
+import html.parser
 import io
 import itertools
 import json
@@ -3410,6 +3411,11 @@ class Verify(TestCase):
             other[path[0]][path[1]] = value
             found = kit.verify_report(other, kit.read_corpus(CORPUS))
             self.assertEqual([line.split(":")[0] for line in found], [".".join(path)])
+        other = copy.deepcopy(report)
+        other["unseen"][-2]["text"] = "naive"
+        self.assertEqual(
+            kit.verify_report(other, kit.read_corpus(CORPUS)), ["unseen[10].text: got 'naive', recomputed 'na\\xefve'"]
+        )
 
     def test_command(self):
         report = next(self.both())
@@ -3452,6 +3458,256 @@ def other_value(rng, value):
         if value is None or rng.random() < 0.5
         else value + "x"
     )
+
+
+# ======================================================================================================================
+# View
+# ======================================================================================================================
+
+
+class Page(html.parser.HTMLParser):
+    """A page as the tests look at it: its tags have to close in order, and its texts lie by tag."""
+
+    VOID = {"meta", "br"}
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.seen, self.texts, self.rows = [], [], [], []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append((tag, dict(attributes)))
+        if len(attributes) != len(dict(attributes)):
+            raise AssertionError(f"an attribute twice: {tag} {attributes}")
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if ("class", "tokens") in attributes:
+            self.rows.append((dict(attributes)["aria-label"], []))
+        title = dict(attributes).get("title")
+        if tag == "span" and title and self.open[-2:-1] == ["p"]:
+            self.rows[-1][1].append(title)
+
+    def handle_startendtag(self, tag, attributes):
+        self.seen.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> closes nothing at {self.getpos()}")
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def tags(self):
+        return {tag for tag, _ in self.seen}
+
+    def text(self):
+        return "".join(self.texts)
+
+
+def token_bytes_of(titles):
+    return b"".join(bytes.fromhex(title.split("bytes ")[1]) for title in titles)
+
+
+class View(TestCase):
+    """`view`: one or two reports as one HTML page."""
+
+    def page(self, *reports, corpus=None, verified=True):
+        """Write reports and an optional corpus, view them, and return the page's source."""
+        folder = self.folder()
+        paths = [write(folder / f"{n}.json", kit.format_json(report)) for n, report in enumerate(reports)]
+        options = ["--corpus", write(folder / "corpus.json", json.dumps(corpus))] if corpus else []
+        code, out, error = run("view", *paths, *options, "-o", "-")
+        self.assertEqual((code, error.count(b"not verified")), (0, 0) if verified else (1, 1), error)
+        return out.decode("utf-8")
+
+    def failed(self, report, *words, options=()):
+        """View a report that is refused: exit 1, one line with all words, and no page."""
+        folder = self.folder()
+        path = write(folder / "r.json", report if isinstance(report, (bytes, str)) else json.dumps(report))
+        code, out, error = run("view", path, *options, "-o", folder / "page.html")
+        self.assertEqual((code, out, error.count(b"\n")), (1, b"", 1), error)
+        for word in words:
+            self.assertIn(word, error.decode())
+        self.assertEqual(os.listdir(folder), ["r.json"])
+
+    def both(self):
+        return [reference_report(variant) for variant in kit.VARIANTS]
+
+    def test_the_page_is_well_formed_and_loads_nothing(self):
+        source = self.page(*self.both())
+        page = Page(source)
+        self.assertEqual(page.open, [])
+        self.assertTrue(source.startswith('<!DOCTYPE html>\n<html lang="en">'))
+        self.assertNotIn("\r", source)
+        self.assertEqual(page.tags() & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}, set())
+        self.assertNotRegex(source, r"https?://|//[a-z]+\.|@import|url\(|javascript:")
+        for tag, attributes in page.seen:
+            self.assertEqual(
+                [key for key in attributes if key in ("src", "href", "srcset") or key.startswith("on")], [], tag
+            )
+        ids = [attributes["id"] for _, attributes in page.seen if "id" in attributes]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertEqual([tag for tag, _ in page.seen].count("h1"), 1)
+        for tag, attributes in page.seen:
+            if tag == "th":
+                self.assertIn(attributes["scope"], ("row", "col"))
+            if tag == "svg":
+                self.assertEqual(attributes["role"], "img")
+
+    def test_one_page_holds_both_reports(self):
+        text = Page(self.page(*self.both())).text()
+        for variant in kit.VARIANTS:
+            self.assertEqual(text.count(f"{variant}, 16 merges"), 5)
+            self.assertIn(reference_report(variant)["tokenizer"]["sha256"][:12], text)
+        self.assertEqual(text.count("✓ Verified."), 2)
+        for note in reference_report()["baselines"]["notes"]:
+            self.assertEqual(text.count(note), 2)
+        self.assertIn("budget 16", text)
+        for figure in ("1.3553", "1.3212", "26.9176", "24.2837"):
+            self.assertIn(figure, text)
+
+    def test_tokens_joined_give_back_the_texts(self):
+        corpus = kit.read_corpus(CORPUS)
+        held_out = [d.text for d in corpus.documents if d.split != "train"]
+        texts = held_out * 2 + list(kit.UNSEEN) * 2
+        rows = Page(self.page(*self.both())).rows
+        self.assertEqual(sorted(token_bytes_of(titles).decode() for _, titles in rows), sorted(texts))
+        for (label, titles), text in zip(
+            sorted(rows, key=lambda row: token_bytes_of(row[1])), sorted(texts, key=str.encode)
+        ):
+            self.assertTrue(label.endswith(text), label)
+            self.assertIn(f"{len(titles)} tokens for {len(text.encode())} bytes", label)
+        ids = {
+            variant: kit._Run(corpus.texts("train"), variant, 16, kit.CORE).encode(held_out[0])
+            for variant in kit.VARIANTS
+        }
+        seen = [
+            [int(title.split()[1].rstrip(",")) for title in titles]
+            for label, titles in rows
+            if label.endswith(held_out[0])
+        ]
+        self.assertEqual(seen, [ids["document"], ids["gpt2"]])
+
+    def test_curves_are_those_of_training_at_each_budget(self):
+        corpus = kit.read_corpus(CORPUS)
+        for variant in kit.VARIANTS:
+            points = kit._curve(corpus, variant, 128)
+            self.assertEqual(len(points), 129)
+            for budget in (0, 1, 16, 40):
+                held_out = kit.build_report(corpus, variant=variant, merge_budget=budget)["held_out"]["validation"]
+                self.assertEqual(round(points[budget], 6), held_out["bytes_per_token"])
+
+    def test_hostile_texts_are_harmless(self):
+        bad = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&lt;\u202e\0\x1b</style></title>"
+        corpus = corpus_of((bad, "train", bad + "abab\n"), (bad + "v", "validation", bad), (bad + "t", "test", bad * 2))
+        for variant in kit.VARIANTS:
+            parsed = kit.parse_corpus(json.dumps(corpus).encode())
+            report = kit.build_report(parsed, variant=variant, merge_budget=64, unseen=[(bad, 3)], explanation=bad)
+            source = self.page(report, corpus=corpus)
+            page = Page(source)
+            self.assertEqual((page.open, page.tags() & {"script", "img"}), ([], set()))
+            self.assertNotRegex(source, "[\0-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+            self.assertIn("<script>alert(1)</script>", page.text())
+            self.assertIn(bad, [token_bytes_of(titles).decode() for _, titles in page.rows])
+
+    def test_lone_surrogates_are_no_traceback(self):
+        report = {**reference_report(), "explanation": "\ud800x"}
+        folder = self.folder()
+        code, out, error = run("view", write(folder / "r.json", json.dumps(report)), "-o", "-")
+        self.assertEqual((code, error), (0, b""))
+        self.assertIn(r"\ud800x", out.decode("utf-8"))
+
+    def test_a_changed_report_is_marked(self):
+        report = reference_report()
+        report["baselines"]["bpe"]["test"]["nats"] = 1.0
+        report["merges"][0]["count_when_chosen"] = 7
+        report["baselines"]["notes"] = ["<b>all is well</b>"]
+        page = Page(self.page(report, verified=False))
+        for words in (
+            "✗ Not verified.",
+            "baselines.bpe.test.nats: got 1.0",
+            "merges[0].count_when_chosen",
+            "<b>all is well</b>",
+        ):
+            self.assertIn(words, page.text())
+        self.assertNotIn("✓", page.text())
+        self.assertNotIn("b", page.tags())
+
+    def test_another_tokenizer_is_drawn_as_it_is(self):
+        report, other = reference_report("gpt2"), kit.Tokenizer.train(["\n\n\n\n日日日"], 3)
+        report.update(tokenizer=other.to_payload(), policy=reference_report()["policy"])
+        self.failed(report, "merges")
+        report["merges"] = report["merges"][: len(other.merges)]
+        self.assertIn("✗ Not verified.", self.page(report, verified=False))
+
+    def test_malformed_reports_are_one_line(self):
+        for change, word in (
+            (lambda r: r.pop("merges"), "merges: missing"),
+            (lambda r: r.update(merges={}), "merges"),
+            (lambda r: r["merges"][2].update(count_when_chosen=None), "merges[2].count_when_chosen"),
+            (lambda r: r["merges"][2].update(count_when_chosen=True), "merges[2].count_when_chosen"),
+            (lambda r: r["held_out"].pop("test"), "held_out.test: missing"),
+            (lambda r: r["baselines"]["bpe"]["test"].update(nats=[]), "baselines.bpe.test.nats"),
+            (lambda r: r["baselines"].update(notes=[{}]), "baselines.notes[0]"),
+            (lambda r: r["unseen"].append(3), "unseen[10]"),
+            (lambda r: r["unseen"][0].update(text=None), "text"),
+            (lambda r: r["policy"].update(merge_budget="16"), "policy.merge_budget"),
+            (lambda r: r["tokenizer"].update(sha256="0"), "tokenizer: sha256"),
+            (lambda r: r.update(tokenizer=None), "tokenizer"),
+            (lambda r: r.update(corpus=[]), "corpus"),
+            (lambda r: r.update(implementation="<b>"), "implementation"),
+        ):
+            report = reference_report()
+            change(report)
+            with self.subTest(word):
+                self.failed(report, word)
+        self.failed("[]", "top level")
+        self.failed('{"schema": NaN}', "NaN")
+        self.failed(b"\xff", "UTF-8")
+
+    def test_another_corpus_is_refused(self):
+        other = corpus_of(("a", "train", "abab"))
+        path = write(self.folder() / "other.json", json.dumps(other))
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        self.failed(reference_report(), "corpus.sha256", sha256, options=["--corpus", path])
+        with self.refused("corpus.sha256", kind=kit.FormatError):
+            kit.report_page([reference_report()], kit.read_corpus(path))
+
+    def test_a_small_corpus_has_a_page(self):
+        for rows in ([("a", "train", "")], [("a", "train", "abab")], [("a", "train", "abab"), ("v", "validation", "")],
+                     [("a", "train", "xx"), ("v", "validation", "abc")]):  # fmt: skip
+            corpus = corpus_of(*rows)
+            parsed = kit.parse_corpus(json.dumps(corpus).encode())
+            for variant in kit.VARIANTS:
+                report = kit.build_report(parsed, variant=variant, merge_budget=0 if rows[0][2] == "xx" else 4)
+                with self.subTest(rows, variant=variant):
+                    self.assertEqual(Page(self.page(report, corpus=corpus)).open, [])
+
+    def test_nothing_is_overwritten_and_usage_is_checked(self):
+        folder = self.folder()
+        report = write(folder / "r.json", kit.format_json(reference_report()))
+        page = write(folder / "page.html", "mine")
+        code, out, error = run("view", report, "-o", page)
+        self.assertEqual((code, out, error.count(b"\n")), (1, b"", 1))
+        self.assertIn(b"nothing is overwritten", error)
+        self.assertEqual(page.read_text(), "mine")
+        for arguments in ([report], [report] * 3 + ["-o", "x"], ["-o", "x"], [report, "-o"]):
+            code, out, error = run("view", *arguments)
+            self.assertEqual((code, out, error.count(b"\n")), (2, b"", 1), error)
+
+    def test_same_bytes_under_every_hash_seed_and_from_standard_input(self):
+        folder = self.folder()
+        paths = [
+            write(folder / f"{report['policy']['variant']}.json", kit.format_json(report)) for report in self.both()
+        ]
+        for seed in ("0", "1"):
+            code, out, error = run("view", *paths, "-o", folder / f"{seed}.html", PYTHONHASHSEED=seed)
+            self.assertEqual((code, out, error), (0, b"", b""))
+        self.assertEqual((folder / "0.html").read_bytes(), (folder / "1.html").read_bytes())
+        self.assertNotRegex((folder / "0.html").read_text("utf-8"), re.escape(str(folder)))
+        code, out, error = run("view", "-", paths[1], "-o", "-", stdin=paths[0].read_bytes())
+        self.assertEqual((code, out), (0, (folder / "0.html").read_bytes()))
 
 
 # ======================================================================================================================

@@ -119,6 +119,11 @@ def _show(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _printable(key: str) -> str:
+    """Return a key for a one-line message: what would not show is escaped."""
+    return key if key.isprintable() else ascii(key)[1:-1]
+
+
 def _need_text(where: str, value: Any) -> str:
     """Return `value`, which has to be a str (TypeError) without lone surrogates (ValueError)."""
     if not isinstance(value, str):
@@ -1989,9 +1994,19 @@ def _need_value(where: str, value: Any, *allowed: Any) -> None:
         _refuse(where, value, " or ".join(json.dumps(option, ensure_ascii=False) for option in allowed))
 
 
+_JSON_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+}
+
+
 def _need_type(where: str, value: Any, kind: type) -> Any:
     if type(value) is not kind:
-        _refuse(where, value, {dict: "an object", list: "a list", str: "a text", int: "an integer"}[kind])
+        _refuse(where, value, _JSON_NAMES[kind])
     return value
 
 
@@ -2005,7 +2020,7 @@ def _need_keys(where: str, value: Any, required: Sequence[str], optional: Sequen
     for key in value:
         if key not in required and key not in optional:
             raise FormatError(
-                f"{path}{ascii(key)[1:-1]}: unknown key, got {_show(value[key])}; "
+                f"{path}{_printable(key)}: unknown key, got {_show(value[key])}; "
                 f"only {', '.join([*required, *optional])} are supported"
             )
     return value
@@ -2609,10 +2624,9 @@ def verify_report(report: Any, corpus: Corpus) -> list[str]:
     _need_value("implementation", report["implementation"], "reference", "starter")
     if report["explanation"] is not None:
         _need_type("explanation", report["explanation"], str)
-    own = _own_unseen(report["unseen"])
     found = [
         list(_differences("", report, {**expected, **{key: report[key] for key in _UNVERIFIABLE}}))
-        for expected in _recomputed(report, corpus, own)
+        for expected in _recomputed(report, corpus)
     ]
     return min(found, key=len)
 
@@ -2630,19 +2644,43 @@ def _own_unseen(rows: Any) -> list[tuple[str, int | None]]:
     return own
 
 
-def _recomputed(report: dict[str, Any], corpus: Corpus, own: list[tuple[str, int | None]]) -> Iterator[dict[str, Any]]:
-    """Yield the reports that could have been meant: if the policy was changed, the merges still say what it was."""
+def _recomputed(report: dict[str, Any], corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """Yield the reports that could have been meant, so that the least difference names what was changed.
+
+    If the policy was changed, the merges still say what it was; if one of the learner's own texts was, its ids
+    still do.
+    """
     policy = _need_keys("policy", report["policy"], tuple(_policy("document", 0)))
     _need_value("policy.variant", policy["variant"], *VARIANTS)
     _need_type("policy.merge_budget", policy["merge_budget"], int)
     merges = _need_type("merges", report["merges"], list)
+    own = _own_unseen(report["unseen"])
     for variant in VARIANTS:
         for budget in dict.fromkeys((policy["merge_budget"], len(merges))):
             try:
-                yield build_report(corpus, variant=variant, merge_budget=budget, unseen=own)
+                expected = build_report(corpus, variant=variant, merge_budget=budget, unseen=own)
+                yield expected
             except TokenizerError:
                 if (variant, budget) == (policy["variant"], policy["merge_budget"]):
                     raise
+                continue
+            meant = _texts_of_ids(report["unseen"], own, expected["tokenizer"])
+            if meant != own:
+                yield build_report(corpus, variant=variant, merge_budget=budget, unseen=meant)
+
+
+def _texts_of_ids(
+    rows: list[Any], own: list[tuple[str, int | None]], payload: dict[str, Any]
+) -> list[tuple[str, int | None]]:
+    """Return the learner's own texts as their ids spell them, where they do."""
+    tokenizer, texts = Tokenizer.from_payload(payload), []
+    for row, (text, predicted) in zip(rows[len(UNSEEN) :], own):
+        try:
+            text = tokenizer.decode(row["ids"], errors="strict")
+        except (TypeError, ValueError):
+            pass
+        texts.append((text, predicted))
+    return texts
 
 
 def _differences(path: str, got: Any, expected: Any) -> Iterator[str]:
@@ -2651,7 +2689,7 @@ def _differences(path: str, got: Any, expected: Any) -> Iterator[str]:
         yield f"{path}: got {_show(got)}, recomputed {_show(expected)}"
     elif isinstance(got, dict):
         for key in dict.fromkeys([*expected, *got]):
-            place = f"{path}.{key}" if path else key
+            place = f"{path}.{_printable(key)}" if path else _printable(key)
             if key not in got or key not in expected:
                 yield f"{place}: {'missing' if key in expected else 'unknown key'}"
             else:
@@ -2871,6 +2909,433 @@ def check_starter(path: str, seconds: float = CHECK_SECONDS) -> str | None:
         else "start starter.py was not loaded in time\n  hint        code outside the functions does not end"
     )
     return None if last == "right" else last.partition(" ")[2]
+
+
+# ======================================================================================================================
+# View: reports as one page to look at
+# ======================================================================================================================
+
+CURVE_MERGES, CURVE_LIMIT = 128, 1024  # the curves go on to the first at least, and to the second at most
+SHOWN_TOKENS, SHOWN_MERGES = 20_000, 512  # of one text, and of one report, on the page
+DRAWN_BYTES = 48  # of a token whose derivation is drawn
+
+_MARKS = {" ": "·", "\n": "↵", "\t": "→", "\r": "␍"}
+# Characters that a token shows by name: controls, white space and format characters, which are invisible.
+_HIDDEN = re.compile(f"[\0-\x1f\x7f-\xa0\xad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff{_SPACES}]")
+# Characters that no text on the page may hold: controls, and those that turn the direction of what follows.
+_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_REMARKS = {"token_perplexity": "not to be ranked: see the notes", "nats_per_utf8_byte": "see the notes"}
+
+
+class _Shown(NamedTuple):
+    """A checked report and what the page needs of it: its tokenizer, the merges as ids, and what differs."""
+
+    report: dict[str, Any]
+    tokenizer: Tokenizer
+    rules: list[Rule]
+    differences: list[str]
+
+    def label(self) -> str:
+        """Return the name of the report on the page."""
+        return f"{self.tokenizer.variant}, {len(self.rules)} merges"
+
+    def derivations(self) -> dict[int, tuple[int, Pair]]:
+        """Return for each id that merges make the rank and the pair of the first of them."""
+        made: dict[int, tuple[int, Pair]] = {}
+        for rank, (pair, new_id) in enumerate(self.rules):
+            if all(map(self.tokenizer.token_bytes, pair)):  # an empty half would lead back
+                made.setdefault(new_id, (rank, pair))
+        return made
+
+
+def report_page(reports: Sequence[Any], corpus: Corpus) -> str:
+    """Return one HTML page that shows `reports` on `corpus`; it loads nothing and runs nothing.
+
+    Each report is recomputed first, and the page says what differs. Merges and tokens are drawn from the
+    report's tokenizer, figures are the report's own, the curves are trained anew. Raises FormatError for what
+    is no report, or one on another corpus.
+    """
+    return _page([_checked_report(report, corpus) for report in reports], corpus)
+
+
+def _page(shown: Sequence[_Shown], corpus: Corpus) -> str:
+    """Put the sections of `_SECTIONS` together, the parts of each side by side."""
+    body = []
+    for title, lead, parts in _SECTIONS:
+        body.append(f'<section>\n<h2>{title}</h2>\n<p>{lead}</p>\n<div class="parts">\n')
+        body += [f'<div class="part">\n{part}</div>\n' for part in parts(shown, corpus)]
+        body.append("</div>\n</section>\n")
+    return _PAGE.replace("{style}", _STYLE).replace("{body}", "".join(body))
+
+
+def _checked_report(report: Any, corpus: Corpus) -> _Shown:
+    """Refuse what is no report on `corpus`, and recompute what is."""
+    _need_keys("", report, REPORT_KEYS)
+    sha256 = _need_type("corpus", report["corpus"], dict).get("sha256")
+    if sha256 != corpus.sha256:
+        _refuse("corpus.sha256", sha256, f"{corpus.sha256}, the hash of the corpus given,")
+    differences = verify_report(report, corpus)
+    try:
+        tokenizer = Tokenizer.from_payload(report["tokenizer"])
+    except TokenizerError as error:
+        raise FormatError(f"tokenizer: {error}") from None
+    documents = [Document(split, split, "abab") for split in SPLITS]
+    example = build_report(Corpus("", documents), variant=tokenizer.variant, merge_budget=1)
+    for key in ("policy", "merges", "held_out", "baselines", "unseen"):
+        _need_like(key, report[key], example[key])
+    for number, row in enumerate(report["unseen"]):
+        _need_text(f"unseen[{number}].text", _need_type(f"unseen[{number}].text", row["text"], str))
+    rules = _id_rules(tokenizer)
+    if len(report["merges"]) != len(rules):
+        _refuse("merges", report["merges"], f"a list of {len(rules)}, the merges of its tokenizer,")
+    return _Shown(report, tokenizer, rules, differences)
+
+
+def _id_rules(tokenizer: Tokenizer) -> list[Rule]:
+    """Return the merges of either variant as `apply_merges` takes them."""
+    if isinstance(tokenizer, BPETokenizer):
+        return [(pair, new_id) for pair, (_, new_id) in tokenizer._ranks.items()]
+    return tokenizer.merges
+
+
+def _need_like(where: str, value: Any, example: Any) -> None:
+    """Refuse `value` unless it has the keys and types of `example`; the first item of a list stands for all.
+
+    A text or a measure may be null; null in the example stands for any value without parts.
+    """
+    if isinstance(example, dict):
+        for key, item in _need_keys(where, value, tuple(example)).items():
+            _need_like(f"{where}.{key}", item, example[key])
+    elif isinstance(example, list):
+        for number, item in enumerate(_need_type(where, value, list)):
+            _need_like(f"{where}[{number}]", item, example[0])
+    elif example is None or (value is None and isinstance(example, (str, float))):
+        if isinstance(value, (dict, list)):
+            _refuse(where, value, "a value without parts")
+    elif type(value) is not type(example) and not (isinstance(example, float) and type(value) is int):
+        _refuse(where, value, _JSON_NAMES[type(example)])
+
+
+# Parts of the page. Whatever comes from a report or a corpus goes through `_html` or `_visible`.
+
+
+def _html(value: Any) -> str:
+    """Return any value as HTML, harmless as text and as an attribute; unsafe characters are named."""
+    import html
+
+    text = f"{value}".encode("utf-8", "backslashreplace").decode("utf-8")
+    return html.escape(_UNSAFE.sub(lambda found: f"[U+{ord(found[0]):04X}]", text))
+
+
+def _visible(data: bytes, tag: str = "i") -> str:
+    """Return bytes as HTML; white space, hidden characters and parts of one are signs in a `tag`."""
+    shown = []
+    for ch in data.decode("utf-8", "surrogateescape"):
+        if "\udc80" <= ch <= "\udcff":  # a byte that is no character alone
+            ch, sign = f"{ord(ch) - 0xDC00:02X}", True
+        else:
+            sign = _HIDDEN.match(ch) is not None
+            ch = _html(_MARKS.get(ch, f"U+{ord(ch):04X}" if sign else ch))
+        shown.append(f"<{tag}>{ch}</{tag}>" if sign else ch)
+    return "".join(shown)
+
+
+def _plain(markup: str) -> str:
+    return re.sub("<[^>]*>", "", markup)
+
+
+def _box(tokenizer: Tokenizer, id: int, kind: str = "", most: int = DRAWN_BYTES) -> str:
+    """Return one token as a box, cut after `most` bytes; it says its id and bytes when pointed at."""
+    data = tokenizer.token_bytes(id)
+    kind = ("b" if len(data) == 1 else "m") + kind
+    rest = f"… {len(data)} bytes" if len(data) > most else ""
+    shown = data[:most]
+    return f'<span class="t {kind}" title="id {id}, bytes {shown.hex(" ")}">{_visible(shown)}{rest}</span>'
+
+
+def _tokens(text: str, name: str, tokenizer: Tokenizer) -> str:
+    """Return a text as its tokens in a row, neighbours told apart by tint and by underline."""
+    ids = tokenizer.encode(text)
+    boxes = []
+    for place, id in enumerate(ids[:SHOWN_TOKENS]):
+        line_end = "<br>" if b"\n" in tokenizer.token_bytes(id) else ""
+        boxes.append(_box(tokenizer, id, "1" if place % 2 else "", TRAIN_BYTES_LIMIT) + line_end)
+    count = f"{_html(name)}: {len(ids)} tokens for {_utf8_length(text)} bytes"
+    rest = f"<p>… and {len(ids) - SHOWN_TOKENS} tokens more</p>" if len(ids) > SHOWN_TOKENS else ""
+    label = f"{count}. {_html(text)}"
+    return f'<h4>{count}</h4><p class="tokens" role="img" aria-label="{label}">{"".join(boxes)}</p>{rest}\n'
+
+
+def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML cells; the first cell of each row names the row."""
+    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    lines = (
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>\n'
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{caption}"><table>'
+        f"<caption>{caption}</caption><thead><tr>{top}</tr></thead>\n"
+        f"<tbody>{''.join(lines)}</tbody></table></div>\n"
+    )
+
+
+def _figures(caption: str, columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of figures: a column for each mapping, a row for each key with its warning."""
+    rows = []
+    for key in next(iter(columns.values())):
+        remark = f"<small>{_REMARKS[key]}</small>" if key in _REMARKS else ""
+        values = [column[key] for column in columns.values()]
+        cells = ["none" if v is None else f"{v:.4f}" if isinstance(v, float) else _html(v) for v in values]
+        rows.append([key.replace("_", " ") + remark, *cells])
+    return _table(caption, ["figure", *columns], rows)
+
+
+def _each(part: Callable[[_Shown, Corpus], str]) -> Callable[[Sequence[_Shown], Corpus], list[str]]:
+    """Return a function that gives `part` for each report, under its label."""
+    return lambda shown, corpus: [f"<h3>{one.label()}</h3>\n{part(one, corpus)}" for one in shown]
+
+
+def _summary(one: _Shown, corpus: Corpus) -> str:
+    """Return who a report is: whether it verified, what was trained how, and the learner's words."""
+    report, policy = one.report, one.report["policy"]
+    facts = {
+        "merges": f"{len(one.rules)} learned, budget {policy['merge_budget']}",
+        "vocabulary": f"{one.tokenizer.vocab_size} ids",
+        "chooses": policy["tie_rule"],
+        "stops": policy["stop_rule"],
+        "pre-tokens": policy["pre_tokenization"],
+        "tokenizer": f"sha256 {report['tokenizer']['sha256'][:12]}…",
+        "corpus": f"sha256 {corpus.sha256[:12]}…",
+        "implementation": report["implementation"],
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{_html(value)}</dd>\n" for name, value in facts.items())
+    words = report["explanation"]
+    quote = f'<h4>In the learner’s words</h4><blockquote dir="auto">{_html(words)}</blockquote>\n'
+    return f"{_verdict(one.differences)}<dl>\n{rows}</dl>\n{'' if words is None else quote}"
+
+
+def _verdict(differences: Sequence[str]) -> str:
+    if not differences:
+        return (
+            '<p class="note good"><strong>✓ Verified.</strong> Recomputed from the corpus, it is the same. '
+            "Only implementation, explanation and predictions cannot be recomputed.</p>\n"
+        )
+    lines = [*differences[:50], *([f"and {len(differences) - 50} more"] if len(differences) > 50 else [])]
+    rows = "".join(f"<li>{_html(line)}</li>" for line in lines)
+    return f'<div class="note bad"><strong>✗ Not verified.</strong> It differs:<ul>{rows}</ul></div>\n'
+
+
+def _merges(one: _Shown, corpus: Corpus) -> str:
+    """Return the merges of a report: as trees, and one by one in a table."""
+    used: dict[int, list[str]] = {}
+    for rank, (pair, _) in enumerate(one.rules):
+        for half in dict.fromkeys(pair):
+            used.setdefault(half, []).append(f"{rank}")
+    counts = [row["count_when_chosen"] for row in one.report["merges"]]
+    box, most = functools.partial(_box, one.tokenizer), max([1, *counts])
+    rows = []
+    for rank, (((left, right), id), count) in enumerate(zip(one.rules[:SHOWN_MERGES], counts)):
+        bar = f'<span class="bar" style="width:{max(0, 100 * count // most)}%"></span>'
+        joined = f"{box(left)} + {box(right)} → {box(id)}"
+        rows.append([f"{rank}", joined, f"{_html(count)}{bar}", ", ".join(used.get(id, "–"))])
+    caption = f"{len(rows)} of {len(one.rules)} merges in order, each with its count when it was chosen"
+    table = _table(caption, ["rank", "left + right → token", "count", "used by"], rows)
+    return f'<div class="forest">\n{_forest(one, used)}</div>\n{table}'
+
+
+def _forest(one: _Shown, used: Collection[int]) -> str:
+    """Return the trees of all tokens that no merge uses further, the highest first."""
+    made, size = one.derivations(), one.tokenizer.token_bytes
+    roots = [id for id in made if id not in used and len(size(id)) <= DRAWN_BYTES][:SHOWN_MERGES]
+    trees = [_tree(id, one.tokenizer, made) for id in roots]
+    return "".join(drawing for _, drawing in sorted(trees, key=lambda tree: -tree[0]))
+
+
+def _tree(root: int, tokenizer: Tokenizer, made: Mapping[int, tuple[int, Pair]]) -> tuple[int, str]:
+    """Return (height, SVG) of one token's derivation: its bytes at the foot, each merge over its pair."""
+    lines, boxes, width = [], [], 0
+
+    def place(id: int) -> tuple[float, int]:
+        """Draw a token over the middle of its bytes; return where it is: x, and its height over the bytes."""
+        nonlocal width
+        data, start, below, rank = tokenizer.token_bytes(id), width, [], ""
+        if id in made:
+            below = [place(half) for half in made[id][1]]
+            rank = f'<tspan class="rank" dx="4">{made[id][0]}</tspan>'
+        else:
+            width += 26 * len(data)
+        x, level = (start + width) / 2, max((low + 1 for _, low in below), default=0)
+        y = -40 * level
+        lines.extend(f'<path d="M{at:g} {-40 * low}V{y + 20}H{x:g}V{y}"/>' for at, low in below)
+        boxes.append(_tree_box(x, y, _visible(data, "tspan"), rank))
+        return x, level
+
+    _, height = place(root)
+    name, top = _plain(_visible(tokenizer.token_bytes(root))), 40 * height + 14
+    title = f"<title>How the token {name} of rank {made[root][0]} was joined</title>"
+    return height, (
+        f'<svg role="img" width="{width + 4}" height="{top + 14}" viewBox="-2 {-top} {width + 4} {top + 14}">'
+        f"{title}{''.join(lines + boxes)}</svg>\n"
+    )
+
+
+def _tree_box(x: float, y: int, label: str, rank: str) -> str:
+    letters = len(re.sub("&[^;]*", "", _plain(label + rank)))
+    half = max(11, 4 * letters + (7 if rank else 3))
+    kind = "m" if rank else "b"
+    return (
+        f'<rect class="{kind}" x="{x - half:g}" y="{y - 11}" width="{2 * half}" height="22" rx="4"/>'
+        f'<text x="{x:g}" y="{y + 4}">{label}{rank}</text>'
+    )
+
+
+def _held_out_texts(one: _Shown, corpus: Corpus) -> str:
+    held_out = [document for document in corpus.documents if document.split != "train"]
+    texts = [_tokens(text, f"{split}, {id}", one.tokenizer) for id, split, text in held_out]
+    return "".join(texts) + _figures("What the frozen merges cost on each split", one.report["held_out"])
+
+
+def _curves(shown: Sequence[_Shown], corpus: Corpus) -> list[str]:
+    """Return the plot and the table of bytes per token on the validation split, trained anew."""
+    most = min(CURVE_LIMIT, max([CURVE_MERGES, *(len(one.rules) for one in shown)]))
+    found = {variant: _curve(corpus, variant, most) for variant in VARIANTS}
+    curves = {variant: points for variant, points in found.items() if len(points) > 1}
+    if not curves:
+        return ["<p>This corpus gives no curve.</p>"]
+    budgets = sorted({one.report["policy"]["merge_budget"] for one in shown})
+    end = max(map(len, curves.values())) - 1
+    stops = [n for n in sorted({0, 8, 16, 32, 64, 128, end, *budgets}) if 0 <= n <= end]
+    rows = [[f"{n}", *(f"{c[n]:.4f}" if n < len(c) else "–" for c in curves.values())] for n in stops]
+    table = _table("Bytes per token on the validation split", ["merges", *curves], rows)
+    return [_plot(curves, budgets, end), table]
+
+
+def _curve(corpus: Corpus, variant: str, most: int) -> list[float]:
+    """Return bytes per token on the validation split after 0, 1, 2, ... merges; empty where there is none.
+
+    Trained once: the merges of a smaller budget are the first of a larger one's.
+    """
+    train, texts = corpus.texts("train"), corpus.texts("validation")
+    try:
+        if variant == "document":
+            tokenizer = Tokenizer.train(train, min(most, MERGE_LIMIT))
+        else:
+            tokenizer = BPETokenizer.train(train, 256 + most)
+    except LimitError:  # a corpus too large for the document variant
+        return []
+    units = [unit.encode("utf-8") for text in texts for unit, _ in tokenizer._units(text)]
+    sequences = [[tokenizer._byte_ids[byte] for byte in unit] for unit in units]
+    if not (size := sum(map(len, sequences))):
+        return []
+    points = [1.0]
+    for pair, new_id in _id_rules(tokenizer):
+        sequences = [merge_pair(ids, pair, new_id) for ids in sequences]
+        points.append(size / sum(map(len, sequences)))
+    return points
+
+
+def _plot(curves: Mapping[str, Sequence[float]], budgets: Iterable[int], end: int) -> str:
+    """Return the curves as an SVG with their names on the lines and the budgets marked."""
+    high = max(map(max, curves.values()))
+    step = next(step for step in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 50, high) if high - 1 <= 5 * step)
+    ticks = [1 + step * n for n in range(math.ceil((high - 1) / step) + 1)]
+
+    def x(n: float) -> str:
+        """Return the place of a number of merges."""
+        return f"{44 + 290 * n / end:.1f}"
+
+    def y(value: float) -> float:
+        """Return the height of bytes per token."""
+        return round(250 - 225 * (value - 1) / (ticks[-1] - 1 or 1), 1)
+
+    parts = []
+    for tick in ticks:
+        parts.append(f'<path class="grid" d="M44 {y(tick)}H334"/>')
+        parts.append(f'<text class="y" x="38" y="{y(tick) + 4:.1f}">{tick:g}</text>')
+    for n in range(0, end + 1, 1 << (end // 6).bit_length()):
+        parts.append(f'<text class="x" x="{x(n)}" y="268">{n}</text>')
+    for place, n in enumerate(n for n in budgets if 0 <= n <= end):
+        parts.append(f'<path class="budget" d="M{x(n)} 250V25"/>')
+        parts.append(f'<text x="{x(n)}" dx="5" y="{243 - 17 * place}">budget {n}</text>')
+        heights = [y(line[n]) for line in curves.values() if n < len(line)]
+        parts += [f'<circle cx="{x(n)}" cy="{height}" r="4"/>' for height in heights]
+    label = math.inf  # names keep their distance from the one below
+    for name, line in sorted(curves.items(), key=lambda item: item[1][-1]):  # the lowest first
+        label = min(y(line[-1]) + 5, label - 17)
+        points = " ".join(f"{x(n)},{y(value)}" for n, value in enumerate(line))
+        parts.append(f'<polyline class="{name}" points="{points}"/>')
+        parts.append(f'<text class="{name}" x="{x(len(line) - 1)}" dx="6" y="{label:.1f}">{name}</text>')
+    ends = "; ".join(f"{name} {line[-1]:.2f} at {len(line) - 1} merges" for name, line in curves.items())
+    return (
+        '<svg class="plot" role="img" aria-labelledby="plot-title plot-desc" viewBox="0 0 420 296">'
+        '<title id="plot-title">Bytes per token on the validation split against the number of merges</title>'
+        f'<desc id="plot-desc">From 1 to: {ends}.</desc>{"".join(parts)}'
+        '<text class="x" x="189" y="290">merges</text><text x="4" y="12">bytes per token</text></svg>\n'
+    )
+
+
+def _baselines_shown(one: _Shown, corpus: Corpus) -> str:
+    """Return the baselines of a report, raw bytes beside bpe for each split, and its warnings."""
+    found, tables = one.report["baselines"], []
+    for split in SPLITS[1:]:
+        rows = {name.replace("_", " "): found[name] for name in ("raw_bytes", "bpe")}
+        size = "output_alphabet_size"
+        columns = {name: {size: row[size], **row[split]} for name, row in rows.items()}
+        tables.append(_figures(f"Baselines on the {split} split", columns))
+    notes = "".join(f"<li>{_html(note)}</li>" for note in found["notes"])
+    return f'<div class="note"><strong>Before comparing</strong><ul>{notes}</ul></div>\n{"".join(tables)}'
+
+
+def _unseen_shown(one: _Shown, corpus: Corpus) -> str:
+    """Return the unseen texts of a report, each as its tokens and as it reads, with its round trip."""
+    parts = []
+    for number, row in enumerate(one.report["unseen"], 1):
+        text, predicted = row["text"], row["bytes_predicted"]
+        guess = "" if predicted is None else f"; predicted: {_html(predicted)} bytes"
+        back = "comes back" if row["round_trip"] else "does NOT come back"
+        parts.append(_tokens(text, f"unseen-{number:02}", one.tokenizer))
+        parts.append(f'<p class="reads"><bdi>{_html(text)}</bdi> <small>{back}{guess}</small></p>\n')
+    return "".join(parts)
+
+
+# Each section: its title, its first words, and the function that gives its parts, which stand side by side.
+_SECTIONS = (
+    (
+        "What was trained",
+        "Each report was recomputed from the corpus for this page: the box says whether it holds.",
+        _each(_summary),
+    ),
+    (
+        "The merges, as they build on each other",
+        "Each merge joins the pair that was the most frequent at that moment. Later merges use the tokens of "
+        "earlier ones: a tree shows a token over what it was joined from, each merge with its rank.",
+        _each(_merges),
+    ),
+    (
+        "The held-out texts, cut into tokens",
+        "Training never saw them. A tinted box is a token that a merge made, a grey one a byte that no merge "
+        "took; neighbours differ in tint and underline. <i>·</i> is a space, <i>↵</i> a line end, two digits "
+        "such as <i>C3</i> a byte that is only part of a character. Point at a box for its id and bytes.",
+        _each(_held_out_texts),
+    ),
+    (
+        "Bytes per token against merges",
+        "Both variants on the validation split, trained once and stopped after each merge in turn. The gain "
+        "shrinks, and compression alone shows no better prediction.",
+        _curves,
+    ),
+    (
+        "Baselines side by side",
+        "Bigram counts over the training documents, of raw bytes and of tokens, scored on held-out texts.",
+        _each(_baselines_shown),
+    ),
+    (
+        "Texts of another kind",
+        "Other scripts, code, emoji and the learner’s own: no byte is unknown, every text should come back.",
+        _each(_unseen_shown),
+    ),
+)
 
 
 # ======================================================================================================================
@@ -3541,17 +4006,47 @@ def _verify_command(options: Any) -> int:
     return 1 if found else 0
 
 
+def _view_options(argv: list[str], program: str) -> Any:
+    parser = _parser(
+        program,
+        "tokenizer.py view my-report.json my-gpt2-report.json -o page.html",
+        "Show one or two reports on the same corpus as one HTML page that needs no network.",
+    )
+    add = parser.add_argument
+    add("reports", metavar="REPORT", nargs="+", help="one or two; - for standard input")
+    add("--corpus", metavar="FILE", help=_CORPUS_HELP)
+    add("-o", "--output", metavar="FILE", required=True, help="a new file; - for standard output")
+    options = parser.parse_args(argv)
+    if len(options.reports) > 2:
+        parser.error(f"REPORT: got {len(options.reports)}; one or two are supported")
+    return options
+
+
+def _view_command(options: Any) -> int:
+    _refuse_existing(options.output)
+    corpus, shown = _read_corpus_option(options.corpus), []
+    for path in options.reports:
+        with _input(path) as (name, file):
+            shown.append(_checked_report(parse_json(_decode_utf8(file.read(), name), name), corpus))
+    with _output(options.output) as out:
+        out.write(_page(shown, corpus).encode("utf-8"))
+    if differences := sum(len(one.differences) for one in shown):
+        return _fail(f"tokenizer.py: not verified, {differences} differences; the page names them", 1)
+    return 0
+
+
 _COMMANDS: dict[str, tuple[Callable[[Any], int], Callable[[list[str], str], Any]]] = {
     "train": (_train_command, _train_options),
     "encode": (_encode_command, _encode_options),
     "decode": (_decode_command, _decode_options),
     "explain": (_explain_command, _explain_options),
     "verify": (_verify_command, _verify_options),
+    "view": (_view_command, _view_options),
 }
 
 
 # ======================================================================================================================
-# Packed tables
+# Packed tables, and the template of the page
 # ======================================================================================================================
 
 # The numbers that Unicode 17.0 has and 16.0 has not, as [first, past the last, ...]: only the Digits step takes them.
@@ -3584,6 +4079,74 @@ _NUMBERS = (
     "U768jKlzYh7kmSXfPCdFXpbNiJnSbVYZz4LHzgjT1pZ2KFkjZHFE0PYvoctumz6jBGUXApcisoK6RDHRI7deQ6AUvTab"
     "D7tohP8bkT604PDwqyva8tsBuxLvmNlm2Mv2BX4IT9LnfjhWiyTIKqQp9KiDvSj+AFQ2SK0="
 )
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>What the tokenizer learned</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+<h1>What the tokenizer learned</h1>
+{body}</main>
+</body>
+</html>
+"""
+
+_STYLE = """\
+:root { --page: #fff; --ink: #1b2230; --soft: #556074; --line: #c3c9d4; --byte: #eceef2; --byte1: #e0e3ea;
+  --one: #c9ece3; --two: #e4dafa; --edge: #4a6d84;
+  --doc: #0b57a4; --gpt: #a8420a; --good: #e3f4e6; --bad: #fde4e1 }
+@media screen and (prefers-color-scheme: dark) { :root { --page: #14171c; --ink: #e7eaf0; --soft: #a6b0c0;
+  --line: #3c4452; --byte: #262b34; --byte1: #303743; --one: #164a41; --two: #3f3067; --edge: #8fb0c6;
+  --doc: #7db9ff; --gpt: #ffb07a; --good: #173a20; --bad: #55201b } }
+* { box-sizing: border-box; overflow-wrap: anywhere }
+body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
+main { max-width: 76rem; margin: 0 auto; padding: 1rem }
+section { border-top: 1px solid var(--line); margin-top: 2rem }
+h1, h2, h3, h4 { line-height: 1.25 } h4 { margin: 1rem 0 .25rem; font-size: 1rem } p { max-width: 46rem }
+.parts { display: grid; gap: 0 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)) }
+.part { min-width: 0 }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: 0 } dd { margin: 0 }
+dt, small, caption { color: var(--soft) } th small { display: block; font-weight: normal }
+blockquote { margin: 0; padding: .25rem 1rem; border-inline-start: 4px solid var(--edge) }
+blockquote, .reads, .t { white-space: pre-wrap; unicode-bidi: isolate }
+.note { margin: 0 0 1rem; padding: .5rem .75rem; border: 1px solid var(--edge); border-radius: 4px }
+.note ul { margin: .25rem 0; padding-inline-start: 1.25rem }
+.good { background: var(--good) } .bad { background: var(--bad) }
+.wide { overflow-x: auto; margin: 1rem 0 }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .9rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
+th, td, caption { text-align: start; overflow-wrap: normal } tbody th { font-weight: normal }
+.bar { display: block; height: 4px; min-width: 1px; background: var(--edge) }
+.t, svg text { font: 14px/1.35 ui-monospace, "DejaVu Sans Mono", Consolas, monospace }
+.t { display: inline-block; max-width: 100%; margin: 1px; padding: 0 2px; border: 1px solid var(--line);
+  border-bottom: 2px solid var(--edge); border-radius: 3px; background: var(--byte) }
+.b1 { background: var(--byte1) } .m { background: var(--one) } .m1 { background: var(--two) }
+.b1, .m1 { border-bottom-style: dotted }
+i { font-style: normal; font-weight: 600; font-size: .85em; color: var(--soft); margin: 0 1px }
+.m i, .m1 i { color: inherit }
+.tokens { max-width: none; margin: .25rem 0; line-height: 1.9 } .reads { margin: 0 }
+.forest { display: flex; flex-wrap: wrap; align-items: flex-end; gap: 1rem 1.25rem; overflow-x: auto }
+svg { flex: none; fill: none } svg path, rect { stroke: var(--edge) } svg .rank { font-size: 10px }
+svg text { fill: var(--ink); text-anchor: middle } svg tspan { fill: var(--soft) }
+rect.b { fill: var(--byte) } rect.m { fill: var(--one) }
+.plot { width: 100%; max-width: 34rem; margin: 1rem 0 } .plot text { text-anchor: start }
+.plot .x { text-anchor: middle } .plot .y { text-anchor: end } .plot circle { fill: var(--ink) }
+.plot .grid { stroke: var(--line) } .plot .budget { stroke: var(--soft); stroke-dasharray: 3 3 }
+polyline { stroke-width: 2 } polyline.document { stroke: var(--doc) } .plot text.document { fill: var(--doc) }
+polyline.gpt2 { stroke: var(--gpt); stroke-dasharray: 8 3 } .plot text.gpt2 { fill: var(--gpt) }
+@media (max-width: 30rem) { th, td { padding-right: .5rem } .part { font-size: .9375rem } }
+@media print { * { print-color-adjust: exact; -webkit-print-color-adjust: exact } body { font-size: 10pt }
+  svg, p, table, .note { break-inside: avoid } h2, h3, h4, section > p { break-after: avoid }
+  .wide, .forest { overflow: visible } }
+"""
 
 if __name__ == "__main__":
     sys.exit(main())
