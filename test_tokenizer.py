@@ -96,10 +96,16 @@ def write(path, content):
     return path
 
 
+def _argument(value):
+    """An argument in UTF-8, although the tests themselves may run under another locale."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return text.encode("utf-8", "surrogateescape") if os.name == "posix" else text
+
+
 def run(*arguments, program="tokenizer.py", folder=HERE, stdin=b"", timeout=60, **environment):
     """Run a program of the kit in a child process; return (exit code, stdout, stderr) as bytes."""
     done = subprocess.run(
-        [sys.executable, "-B", program, *map(str, arguments)],
+        [sys.executable, "-B", program, *map(_argument, arguments)],
         cwd=folder, input=stdin, capture_output=True, timeout=timeout, env={**os.environ, **environment},
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
@@ -3285,6 +3291,11 @@ class Subcommands(TestCase):
             self.assertIn(words, out)
         self.assertNotIn("\x1b", out)
         self.assertEqual(json.loads(self.ok("explain", "hugs.json", "hugs é", "--json")), hugs().explain("hugs é"))
+        BPETokenizer.train(["<s>"], 257, ["<s>"]).save(self.here / "s.json")
+        self.assertIn("1 ids: [0]", self.ok("explain", "s.json", "<s>").decode())
+        self.assertIn("3 ids", self.ok("explain", "s.json", "<s>", "--no-special").decode())
+        self.ok("explain", "s.json", "<s>", "-o", "e.txt")
+        self.assertIn("1 ids: [0]", (self.here / "e.txt").read_text(encoding="utf-8"))
         lines = list(kit._explained_lines(hugs().explain("hug"), True))
         self.assertIn("\x1b[36mh\x1b[0m \x1b[33mug\x1b[0m", "\n".join(lines))
 
@@ -3335,7 +3346,7 @@ class Subcommands(TestCase):
     def test_arguments_are_utf8_under_another_locale(self):
         locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         self.ok("train", "t.txt", "--special", "⟨é⟩", "--vocab-size", 257, "-q", "-o", "é.json", **locale)
-        self.assertEqual(BPETokenizer.load(self.here / "é.json").added, {"⟨é⟩": 0})
+        self.assertEqual(BPETokenizer.load(self.here / os.fsdecode("é.json".encode())).added, {"⟨é⟩": 0})
         self.assertEqual(json.loads(self.ok("explain", "é.json", "⟨é⟩", "--json", **locale))["ids"], [0])
         self.assertIn("né.json", self.failed(1, "encode", "né.json", **locale))
 
@@ -3433,6 +3444,17 @@ class Verify(TestCase):
             code, out, error = run("verify", "-", stdin=content.encode())
             self.assertEqual((code, out, error.count(b"\n")), (1, b"", 1))
             self.assertIn(words, error.decode())
+
+    def test_quiet_and_output_file(self):
+        folder = self.folder()
+        report = next(self.both())
+        path = write(folder / "r.json", json.dumps(report))
+        self.assertEqual(run("verify", path, "-q"), (0, b"", b""))
+        self.assertEqual(run("verify", path, "-o", folder / "v.txt"), (0, b"", b""))
+        self.assertIn("verified: merges\n", (folder / "v.txt").read_text())
+        write(folder / "bad.json", json.dumps({**report, "training_ids": {}}))
+        code, out, _ = run("verify", folder / "bad.json", "-q")
+        self.assertEqual((code, out.count(b"differs: training_ids")), (1, 8))
 
     def test_other_corpus(self):
         found = kit.verify_report(next(self.both()), parse(corpus_of(("a", "train", "abab"))))
@@ -3742,7 +3764,12 @@ class Documentation(TestCase):
                     continue  # repaired here
                 command = re.sub(r"\bpython3\b", f'"{sys.executable}"', command)
                 done = subprocess.run(
-                    command, shell=True, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60
+                    _argument(command),
+                    shell=True,
+                    cwd=folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=60,
                 )
                 self.assertEqual(done.stdout.decode().removesuffix("\n"), expected.removesuffix("\n"), command)
                 count += 1

@@ -3523,6 +3523,7 @@ def _read_corpus_option(path: str | None) -> Corpus:
 
 
 _CORPUS_HELP = "default: the corpus.json beside the script"
+_OUTPUT_HELP = "a new file; - for standard output (default)"
 
 
 def _report_options(argv: list[str], program: str) -> Any:
@@ -3545,7 +3546,7 @@ def _report_options(argv: list[str], program: str) -> Any:
         program, f"{program} --output my-report.json", f"Train on corpus.json and write the report{commands}."
     )
     add = parser.add_argument
-    add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    add("-o", "--output", metavar="FILE", default="-", help=_OUTPUT_HELP)
     add("--corpus", metavar="FILE", help=_CORPUS_HELP)
     add("--variant", choices=VARIANTS, default="document")
     add(
@@ -3800,7 +3801,7 @@ def _encode_options(argv: list[str], program: str) -> Any:
     add("--count", action="store_true", help="print only tokens, bytes, and bytes per token")
     add("--no-special", action="store_true", help="find no added tokens in the text: for text from strangers")
     add("--workers", metavar="N", type=int, default=1, help="processes that encode (default 1)")
-    add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    add("-o", "--output", metavar="FILE", default="-", help=_OUTPUT_HELP)
     add("-q", "--quiet", action="store_true", help="print nothing but errors to standard error")
     return parser.parse_args(argv)
 
@@ -3814,8 +3815,7 @@ def _encode_command(options: Any) -> int:
         )
     with _input(options.file) as (name, file), _output(options.output) as out:
         pieces = _Measured(_encodable_pieces(tokenizer, name, file, options))
-        keywords = {"parse_special": not options.no_special} if isinstance(tokenizer, BPETokenizer) else {}
-        packed = tokenizer._packed_iter(pieces, options.workers, keywords)
+        packed = tokenizer._packed_iter(pieces, options.workers, _special_option(tokenizer, options))
         if not options.count:
             _write_ids(out, packed, options.format, tokenizer)
         else:
@@ -3889,7 +3889,7 @@ def _decode_options(argv: list[str], program: str) -> Any:
         help="as encode writes them (default ids)",
     )
     add("--skip-special", action="store_true", help="leave special tokens out")
-    add("-o", "--output", metavar="FILE", default="-", help="a new file; - for standard output (default)")
+    add("-o", "--output", metavar="FILE", default="-", help=_OUTPUT_HELP)
     return parser.parse_args(argv)
 
 
@@ -3944,18 +3944,29 @@ def _explain_options(argv: list[str], program: str) -> Any:
         "tokenizer.py explain tokenizer.json 'hugs pug'",
         "Show the pre-tokens of a text, each merge in the order it happens with its rank, and the ids.",
     )
-    parser.add_argument("text", metavar="TEXT", type=_utf8_argument)
-    parser.add_argument("--json", action="store_true", help="the same for machines")
+    add = parser.add_argument
+    add("text", metavar="TEXT", type=_utf8_argument)
+    add("--json", action="store_true", help="the same for machines")
+    add("--no-special", action="store_true", help="find no added tokens in the text")
+    add("-o", "--output", metavar="FILE", default="-", help=_OUTPUT_HELP)
     return parser.parse_args(argv)
 
 
 def _explain_command(options: Any) -> int:
-    explained = load_model(options.model).explain(options.text)
-    coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    _refuse_existing(options.output)
+    tokenizer = load_model(options.model)
+    explained = tokenizer.explain(options.text, **_special_option(tokenizer, options))
+    terminal = options.output == "-" and sys.stdout is not None and sys.stdout.isatty()
+    coloured = terminal and not os.environ.get("NO_COLOR")
     text = format_json(explained) if options.json else "\n".join(_explained_lines(explained, coloured))
-    with _output("-") as out:
+    with _output(options.output) as out:
         out.write((text + "\n").encode("utf-8"))
     return 0
+
+
+def _special_option(tokenizer: Tokenizer, options: Any) -> dict[str, bool]:
+    """Return the keywords of `encode` that `--no-special` stands for; a document model has none to give."""
+    return {"parse_special": not options.no_special} if isinstance(tokenizer, BPETokenizer) else {}
 
 
 def _explained_lines(explained: dict[str, Any], coloured: bool) -> Iterator[str]:
@@ -3986,22 +3997,26 @@ def _verify_options(argv: list[str], program: str) -> Any:
         "tokenizer.py verify my-report.json",
         "Recompute a report from its corpus and print what differs.",
     )
-    parser.add_argument("report", metavar="REPORT", help="- for standard input")
-    parser.add_argument("--corpus", metavar="FILE", help=_CORPUS_HELP)
+    add = parser.add_argument
+    add("report", metavar="REPORT", help="- for standard input")
+    add("--corpus", metavar="FILE", help=_CORPUS_HELP)
+    add("-o", "--output", metavar="FILE", default="-", help=_OUTPUT_HELP)
+    add("-q", "--quiet", action="store_true", help="print differences only")
     return parser.parse_args(argv)
 
 
 def _verify_command(options: Any) -> int:
+    _refuse_existing(options.output)
     with _input(options.report) as (name, file):
         report = parse_json(_decode_utf8(file.read(), name), name)
     found = verify_report(report, _read_corpus_option(options.corpus))
     lines = [f"differs: {difference}" for difference in found[:50]]
     if len(found) > 50:
         lines.append(f"differs: and {len(found) - 50} more")
-    if not found:
+    if not found and not options.quiet:
         lines = [f"verified: {key}" for key in REPORT_KEYS if key not in _UNVERIFIABLE]
         lines += [f"not verifiable: {key}, {_show(report[key])}" for key in _UNVERIFIABLE]
-    with _output("-") as out:
+    with _output(options.output) as out:
         out.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
     return 1 if found else 0
 
