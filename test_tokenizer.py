@@ -3050,6 +3050,13 @@ class Offsets(TestCase):
                         self.assertEqual(tokenizer.id_to_token(step["id"]), symbols[place])
                     self.assertEqual([tokenizer.id_to_token(id) for id in piece["ids"]], symbols)
 
+    def test_explain_refuses_what_would_take_too_long(self):
+        for t in (Tokenizer(), hugs()):
+            with self.refused("text", 4097, 4096, kind=LimitError):
+                t.explain("a" * 4097)
+            self.assertEqual(len(t.explain("a" * 4096)["ids"]), 4096)
+        self.assertEqual(len(hugs().explain("hug " * 3000)["pieces"]), 3001)
+
     def test_explain_of_the_hand_example(self):
         explained = hugs().explain("hugs pug")
         self.assertEqual([[(m["rank"], m["pair"]) for m in piece["merges"]] for piece in explained["pieces"]],

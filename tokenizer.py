@@ -84,6 +84,7 @@ CACHE_ENTRIES = 1 << 18  # an encoder's bound of remembered chunks, and of remem
 CACHE_BYTES = 32 << 20  # the same for chunks, in bytes, roughly
 CACHED_CHUNK, CACHED_WORD = 128, 64  # characters; longer ones are not remembered
 MANY_SYMBOLS = 100  # from here on a heap beats scanning a pre-token for the lowest rank
+EXPLAINED_BYTES = 4096  # of one pre-token or document: `explain` shows all symbols after every merge
 COUNTED_CHUNKS = 1_000_000  # distinct chunks of text kept while counting, before they become pre-tokens
 BATCH_CHARACTERS = 500_000  # of text given to a worker process at a time
 ALPHA = 0.1  # add-alpha smoothing of the report's baselines
@@ -790,7 +791,7 @@ def merge_steps(ids: list[int], ranks: Mapping[Pair, tuple[int, int]]) -> Iterat
         ranked = [(ranks[pair], i) for i, pair in enumerate(zip(ids, ids[1:])) if pair in ranks]
         if not ranked:
             return
-        (rank, new_id), i = min(ranked, key=lambda found: (found[0][0], found[1]))
+        (rank, new_id), i = min(ranked)
         ids[i : i + 2] = [new_id]
         yield rank, i
 
@@ -1161,7 +1162,8 @@ class Tokenizer:
 
         `pieces` are the units that merges never cross and the added tokens, each with its span in code points,
         its first symbols, every merge in the order it happens (rank, pair, id, place, and the symbols after it),
-        and its ids. Symbols are token strings. `options` are those of `encode` that frame nothing.
+        and its ids. Symbols are token strings. `options` are those of `encode` that frame nothing. Raises
+        LimitError for a unit of more than 4,096 bytes, as all steps grow with the square of its length.
         """
         pieces, start = [], 0
         for unit, added_id in self._units(_need_text("text", text), **options):
@@ -1178,6 +1180,11 @@ class Tokenizer:
 
     def _explained_unit(self, unit: str) -> dict[str, Any]:
         data = unit.encode("utf-8")
+        if len(data) > EXPLAINED_BYTES:
+            raise LimitError(
+                f"text: too long to show every step, got {len(data)} bytes that merges may join; "
+                f"at most {EXPLAINED_BYTES} are supported"
+            )
         dropped = [byte for byte in data if self._byte_ids[byte] is None]
         ids = [id for byte in data if (id := self._byte_ids[byte]) is not None]
         first = before = list(map(self.id_to_token, ids))
@@ -2120,9 +2127,7 @@ def _need_vocab(where: str, vocab: Any) -> None:
             _need_type(f"{where}vocab[{_show(token)}]", id, int)
 
 
-# Fields of a tokenizer.json with a fixed set of values. Absent counts as null, or false for a switch, except
-# where a tuple begins with the value that absent stands for.
-_HEADER = {"version": (None, "1.0"), "truncation": (None,), "padding": (None,), "normalizer": (None,)}
+# The fields of a model with a fixed set of values, the first of which is what an absent field stands for.
 _MODEL = {
     "type": ("BPE",),
     "dropout": (None,),
