@@ -3114,6 +3114,13 @@ class Streams(TestCase):
                     kit.count_pretokens(kit.safe_pieces(blocks, ["a b"]), ["a b"]), kit.count_pretokens([text], ["a b"])
                 )
 
+    def test_no_piece_ends_inside_an_added_token_that_stands_across_blocks(self):
+        self.assertEqual(list(kit.safe_pieces(["aa ba", "aa"], ["aa b"])), ["aa baaa"])
+        text = "x" * 100 + "<user name>" + "y" * 20 + "\n"
+        for cut in range(95, 125):
+            pieces = list(kit.safe_pieces([text[:cut], text[cut:]], ["<user name>"]))
+            self.assertTrue(any("<user name>" in piece for piece in pieces))
+
     def test_pieces_are_small(self):
         pieces = list(kit.safe_pieces(["word and " * 20] * 50))
         self.assertEqual(len(pieces), 51)
