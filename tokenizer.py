@@ -2898,6 +2898,22 @@ def check_starter(path: str, seconds: float = CHECK_SECONDS) -> str | None:
     They run in a child process with a time limit, so a loop without end is a wrong output like any other.
     What they print is not shown.
     """
+    said: list[str] = []
+    if sys.platform == "emscripten":  # no processes here, and so no time limit
+        run_checks(path, said.append)
+    else:
+        said += map(json.loads, _checks_in_a_process(path, seconds))
+    last = said[-1] if said else _NOT_LOADED
+    return None if last == "right" else last.partition(" ")[2]
+
+
+_NOT_LOADED = """\
+start starter.py was not loaded in time
+  hint        code outside the functions does not end"""
+
+
+def _checks_in_a_process(path: str, seconds: float) -> list[str]:
+    """Return the lines, each a JSON string, that `run_checks` says in a child process until it ends or is ended."""
     import subprocess
 
     command = [sys.executable, "-B", os.path.abspath(__file__), "--check-starter", os.path.abspath(path)]
@@ -2907,13 +2923,7 @@ def check_starter(path: str, seconds: float = CHECK_SECONDS) -> str | None:
     except subprocess.TimeoutExpired:
         child.kill()
         output = child.communicate()[0]
-    said = [json.loads(line) for line in output.decode("utf-8", "replace").splitlines() if line.endswith('"')]
-    last = (
-        said[-1]
-        if said
-        else "start starter.py was not loaded in time\n  hint        code outside the functions does not end"
-    )
-    return None if last == "right" else last.partition(" ")[2]
+    return [line for line in output.decode("utf-8", "replace").splitlines() if line.endswith('"')]
 
 
 # ======================================================================================================================
