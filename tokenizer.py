@@ -2271,7 +2271,10 @@ def _publish(hidden: str, name: str) -> None:
         os.link(hidden, name)
     except FileExistsError:
         raise FileExistsError(errno.EEXIST, _TAKEN, name) from None
-    except OSError:  # no hard links here: take the name with an empty file, then put the finished one in its place
+    except (
+        OSError,
+        AttributeError,
+    ):  # no hard links here, or none in this Python: take the name with an empty file, then put the finished one in its place
         try:
             open(name, "xb").close()
         except FileExistsError:
