@@ -2903,13 +2903,15 @@ class FastPaths(TestCase):
         words = [f"{rng.choice(['the', 'keeper', 'wrote'])}{n % 700} a" for n in range(3000)] + ["x" * 300, "é" * 40]
         expected = {word: plain_encode(t, word) for word in set(words)}
         for entries, size in ((50, 1 << 25), (1 << 18, 9000), (1, 1)):
-            with mock.patch.object(kit, "CACHE_ENTRIES", entries), mock.patch.object(kit, "CACHE_BYTES", size):
+            with mock.patch.multiple(kit, CACHE_CHUNKS=entries, CACHE_WORDS=entries, CACHE_BYTES=size):
                 fresh = BPETokenizer(t.vocab, t.merges)
                 for word in words:
                     self.assertEqual(fresh.encode(word), expected[word])
                     self.assertLessEqual(len(fresh._encoder.chunks), max(entries, 2))
                     self.assertLessEqual(len(fresh._encoder.words), entries)
                     self.assertLessEqual(fresh._encoder.chunk_bytes, size + 1000)
+                    self.assertLessEqual(fresh._encoder.words.bytes, size + 1000)
+                    self.assertLessEqual(len(fresh._encoder.words), size // 150 + 1)
                 self.assertFalse([c for c in [*fresh._encoder.chunks, *fresh._encoder.words] if len(c) > 128])
 
     def test_cache_is_no_part_of_what_is_pickled_compared_or_saved(self):
@@ -2941,7 +2943,7 @@ class FastPaths(TestCase):
         t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train"), 400)
         texts = [document.text + f" x{n}" for n, document in enumerate(kit.read_corpus(CORPUS).documents * 8)]
         expected = [plain_encode(t, text) for text in texts]
-        with mock.patch.object(kit, "CACHE_ENTRIES", 40):
+        with mock.patch.multiple(kit, CACHE_CHUNKS=40, CACHE_WORDS=40):
             shared = BPETokenizer(t.vocab, t.merges)
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 for _ in range(3):

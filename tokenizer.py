@@ -80,9 +80,11 @@ BOS_ID, EOS_ID, FIRST_MERGE_ID = 256, 257, 258
 MERGE_BUDGET = 16  # the document variant's default
 MERGE_LIMIT = 128  # the document variant's bound
 TRAIN_BYTES_LIMIT = 256 * 1024  # the same for its training text, all documents together, in UTF-8 bytes
-CACHE_ENTRIES = 1 << 18  # an encoder's bound of remembered chunks, and of remembered pre-tokens
-CACHE_BYTES = 32 << 20  # the same for chunks, in bytes, roughly
-CACHED_CHUNK, CACHED_WORD = 128, 64  # characters; longer ones are not remembered
+# An encoder's bounds of what it remembers. Of 10 MB of text in many scripts or of code some 160,000 chunks are
+# distinct: with 65,536 the second pass over it is no faster than the first.
+CACHE_CHUNKS, CACHE_WORDS = 1 << 18, 1 << 16  # entries
+CACHE_BYTES = 32 << 20  # of each of the two, roughly
+LONG_CHUNK, LONG_WORD = 128, 64  # characters; longer ones are not remembered
 MANY_SYMBOLS = 100  # from here on a heap beats scanning a pre-token for the lowest rank
 EXPLAINED_BYTES = 4096  # of one pre-token or document: `explain` shows all symbols after every merge
 COUNTED_CHUNKS = 1_000_000  # distinct chunks of text kept while counting, before they become pre-tokens
@@ -842,10 +844,10 @@ class _Encoder:
         pretokens = self.findall(text)[1](_GAP.join(chunks))
         packed = b"".join(map(self.words.__getitem__, pretokens))
         found = keep = dict(zip(chunks, packed.split(self.merger.gap)))
-        if len(max(chunks, key=len)) > CACHED_CHUNK:
-            keep = {chunk: ids for chunk, ids in found.items() if len(chunk) <= CACHED_CHUNK}
+        if len(max(chunks, key=len)) > LONG_CHUNK:
+            keep = {chunk: ids for chunk, ids in found.items() if len(chunk) <= LONG_CHUNK}
         self.chunk_bytes += 2 * len(text) + len(packed) + 150 * len(found)  # what they take as objects, roughly
-        if self.chunk_bytes > CACHE_BYTES or len(self.chunks) + len(keep) > CACHE_ENTRIES:
+        if self.chunk_bytes > CACHE_BYTES or len(self.chunks) + len(keep) > CACHE_CHUNKS:
             self.chunks.clear()
             self.chunk_bytes = 0
         self.chunks.update(keep)
@@ -866,12 +868,15 @@ class _Words(dict):  # type: ignore[type-arg]
 
     def __init__(self, merger: _Merger) -> None:
         self.gap, self.encode = merger.gap, merger.word_encoder()
+        self.bytes = 0
 
     def __missing__(self, word: str) -> bytes:
         packed = self.gap if word == _GAP else self.encode(word)
-        if len(word) <= CACHED_WORD:
-            if len(self) >= CACHE_ENTRIES:
+        if len(word) <= LONG_WORD:
+            self.bytes += 2 * len(word) + len(packed) + 150
+            if self.bytes > CACHE_BYTES or len(self) >= CACHE_WORDS:
                 self.clear()
+                self.bytes = 0
             self[word] = packed
         return packed
 
