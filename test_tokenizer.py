@@ -593,6 +593,7 @@ class StarterRepairs(TestCase):
             code, out, error = run("-v", program="test_tokenizer.py", folder=path.parent)
             printed = (out + error).decode()
             self.assertEqual(code, 1)
+            self.assertNotIn("Traceback", printed)
             self.assertTrue(
                 printed.startswith(
                     "starter.py does not run" if "syntax" in name else "merge_pair gives a wrong output"
@@ -3913,10 +3914,21 @@ for _name, _value in list(globals().items()):
             del globals()[_name]
 
 
+class PlainResult(unittest.TextTestResult):
+    """A result that shows a learner the message of a failure, not the lines of this file it passed through."""
+
+    def _exc_info_to_string(self, err, test):
+        return str(err[1]) if isinstance(err[1], test.failureException) else super()._exc_info_to_string(err, test)
+
+
 def main():
-    if TARGET == "starter" and (wrong := first_wrong_output()):
-        print(wrong, end="\n\n", file=sys.stderr, flush=True)
-    unittest.main(argv=[argument for argument in sys.argv if argument != "--reference"])
+    """Run the tests of the target; for a starter, the smallest wrong output comes first."""
+    runner = None
+    if TARGET == "starter":
+        runner = unittest.TextTestRunner(resultclass=PlainResult, verbosity=2 if "-v" in sys.argv else 1)
+        if wrong := first_wrong_output():
+            print(wrong, end="\n\n", file=sys.stderr, flush=True)
+    unittest.main(argv=[argument for argument in sys.argv if argument != "--reference"], testRunner=runner)
 
 
 if IS_MAIN:
