@@ -3767,6 +3767,726 @@ class View(TestCase):
 
 
 # ======================================================================================================================
+# Hostile files: whatever a file holds, the outcome is a correct object or an error that names the place
+# ======================================================================================================================
+
+
+class TooSlow(BaseException):
+    """Raised by the clock into what takes longer than one input may."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds):
+    """Raise TooSlow into the block after `seconds`, where the platform has alarms; in code that is C, after it."""
+
+    def stop(*_):
+        raise TooSlow(f"more than {seconds} s")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def places(value, path=()):
+    """Yield the path of every value inside a JSON value, its own first."""
+    yield path
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(item, (*path, key))
+
+
+def copied(value):
+    """A deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return list(map(copied, value)) if isinstance(value, list) else value
+
+
+def inside(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+STRANGE_TEXTS = ("", " ", "\0", "\ud800", "a\udfffb", "\n", "é", "Ġ", "ab", "a b", "日", "\U0010ffff", "\ufeff", "\u2028", "x" * 300, "__proto__",
+                 "a\nb\r", "%s{}", "ByteLevel", "<s>", "(a+)+$", "\\")  # fmt: skip
+STRANGE_NUMBERS = (0, 1, -1, 2, 3, 5, 97, 255, 256, 257, 258, 259, 385, 386, 65535, 65536, 1 << 31, 1 << 63, -(1 << 63), 1 << 64, 10**18, 10**400,
+                   -(10**400), 0.0, 1.0, -0.0, 258.0, 0.5, 1e308, 5e-324)  # fmt: skip
+TWICE = "\ue000twice "  # stands before a key that `as_json` writes as it is without it: the key is there twice then
+
+
+def deep(depth):
+    """A list of lists, `depth` deep; as JSON it is too deep for any parser."""
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+class Mutator:
+    """Changes JSON values and bytes at random, one place at a time, in the ways that files get and are made wrong."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def any_value(self):
+        rng = self.rng
+        kind = rng.randrange(12)
+        if kind < 3:
+            return rng.choice(STRANGE_NUMBERS)
+        if kind < 6:
+            return rng.choice(STRANGE_TEXTS)
+        return rng.choice(
+            [
+                None,
+                True,
+                False,
+                [],
+                {},
+                [[]],
+                [0],
+                [97, 98, 258],
+                {"": None},
+                {"a": 0},
+                ["a b"],
+                [None, "a"],
+                dict(LEVEL),
+            ]
+        )
+
+    def value(self, original, paths):
+        """Return a copy of a JSON value with one to three places changed; `paths` are its places."""
+        rng, value = self.rng, copied(original)
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            path = rng.choice(paths)
+            try:
+                changed = self.changed(inside(value, path), value, paths)
+                if not path:
+                    value = changed
+                else:
+                    inside(value, path[:-1])[path[-1]] = changed
+            except (KeyError, IndexError, TypeError):
+                continue  # an earlier change took the place away
+        return value
+
+    def changed(self, value, whole, paths):
+        """Return another value for one place."""
+        rng = self.rng
+        kind = rng.randrange(8)
+        if kind == 0:
+            return self.any_value()
+        if kind == 1:  # what stands somewhere else
+            return copied(inside(whole, rng.choice(paths)))
+        if isinstance(value, bool) or value is None:
+            return rng.choice([not value, None, 0, 1, "", "false", []])
+        if isinstance(value, (int, float)):
+            near = [value + step for step in (1, -1, 2, 256, -256)]
+            return rng.choice(
+                [
+                    *near,
+                    -value,
+                    str(value),
+                    bool(value),
+                    value * 10**30,
+                    *(float(n) for n in near[:2] if abs(n) < 10**300),
+                ]
+            )
+        if isinstance(value, str):
+            return self.changed_text(value)
+        return self.changed_list(value) if isinstance(value, list) else self.changed_object(value)
+
+    def changed_text(self, text):
+        rng = self.rng
+        at = rng.randrange(len(text) + 1)
+        return rng.choice(
+            [
+                text[:at] + rng.choice(STRANGE_TEXTS) + text[at:],
+                text[:at] + text[at + 1 :],
+                text[:at],
+                text + text,
+                text.swapcase(),
+                text[::-1],
+                text[:at]
+                + chr(rng.choice((rng.randrange(128), rng.randrange(0x400), rng.randrange(0x110000))))
+                + text[at + 1 :],
+            ]
+        )
+
+    def changed_list(self, items):
+        rng, items = self.rng, list(items)
+        kind = rng.randrange(6)
+        at, other = (rng.randrange(len(items)), rng.randrange(len(items))) if items else (0, 0)
+        if kind == 0 or not items:
+            items.insert(at, self.any_value())
+        elif kind == 1:
+            del items[at]
+        elif kind == 2:
+            items[at], items[other] = items[other], items[at]
+        elif kind == 3:
+            items.insert(at, copied(items[other]))
+        elif kind == 4:
+            del items[at:]
+        else:
+            rng.shuffle(items)
+        return items
+
+    def changed_object(self, value):
+        rng, value = self.rng, dict(value)
+        kind = rng.randrange(5)
+        keys = list(value)
+        key, other = (rng.choice(keys), rng.choice(keys)) if keys else ("", "")
+        if kind == 0 or not keys:
+            value[rng.choice(STRANGE_TEXTS + ("type", "sha256", "id", "extra", "use_regex"))] = self.any_value()
+        elif kind == 1:
+            del value[key]
+        elif kind == 2:
+            value[key], value[other] = value[other], value[key]
+        elif kind == 3:
+            value[TWICE + key] = value[key] if rng.random() < 0.5 else self.any_value()
+        else:
+            value[self.changed_text(key)] = value.pop(key)
+        return value
+
+    def as_json(self, value):
+        """Return JSON bytes of a value, keys doubled where TWICE says so, and lone surrogates as escapes."""
+        text = json.dumps(value, ensure_ascii=self.rng.random() < 0.5)
+        text = text.replace(json.dumps(TWICE)[1:-1], "").replace(TWICE, "")
+        return text.encode("utf-8", "surrogatepass")
+
+    def data(self, data):
+        """Return a copy of bytes with one to three changes: bits, bytes, slices, or something put in."""
+        rng, data = self.rng, bytearray(data)
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            at = rng.randrange(len(data) + 1)
+            end = min(len(data), at + rng.choice((1, 2, 4, 16, 100)))
+            kind = rng.randrange(7)
+            if kind == 0 and at < len(data):
+                data[at] ^= 1 << rng.randrange(8)
+            elif kind == 1 and at < len(data):
+                data[at] = rng.choice(b'\0\xff\x80\xed"{}[],:0-\n\r\t \\')
+            elif kind == 2:
+                del data[at:end]
+            elif kind == 3:
+                data[at:at] = data[at:end]
+            elif kind == 4:
+                del data[at:]
+            elif kind == 5:
+                start = rng.randrange(len(data) + 1)
+                data[at:at] = data[start : start + 20]
+            else:
+                data[at:at] = rng.choice(PUT_IN)
+        if rng.random() < 0.002:
+            at = rng.randrange(len(data) + 1)
+            data[at:at] = rng.choice((b"[", b'{"a":', b"[{")) * 100_000
+        return bytes(data)
+
+
+PUT_IN = (b"NaN", b"-Infinity", b"1e999", b"9" * 400, b"9" * 5000, b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\\ud800", b"\\u0000", b"null", b"true", b"-",
+          b".0", b"e5", b'"a":0,', b'"":0,', b"\r\n", b"\n\n", b"#version", b" ", b"\xe2\x80\xa8", b"\0")  # fmt: skip
+
+
+class HostileFiles(TestCase):
+    """Mutated payloads, tokenizer.json, pairs, corpora and reports: each gives a correct object or a named refusal.
+
+    Each input has a generator of its own, seeded with its test and number, which a failure prints.
+    """
+
+    SECONDS = 20  # for one input; they take under a millisecond, a report some ten, on a machine that is not busy
+
+    def count(self, share):
+        """How many mutations a test makes: its share of 20,000, or of a million."""
+        return round(share * (1_000_000 if FULL else 20_000))
+
+    def outcome(self, make, place):
+        """Return what `make` makes, or None where it refuses with one line that begins with `place`."""
+        try:
+            with time_limit(self.SECONDS):
+                return make()
+        except (TokenizerError, OSError) as error:
+            message = str(error)
+            self.assertRegex(message, place)
+            self.assertNotRegex(message, "[\\n\\r\\0\\x1b]")
+            self.assertLess(len(message), 700)
+            return None
+
+    def each(self, name, count):
+        """Yield (number, mutator) for each input."""
+        for number in range(count):
+            yield number, Mutator(random.Random(f"{SEED}-{name}-{number}"))
+
+    def correct(self, t, deeply):
+        """Check that a tokenizer that a file gave is one: it encodes, decodes, explains, and comes back whole."""
+        texts = ["abc cab\0 1é\n", "".join(t.added) + "ab" if isinstance(t, BPETokenizer) else "<s>aab"]
+        for text in texts:
+            ids = t.encode(text)
+            if isinstance(t, BPETokenizer):
+                self.assertEqual(t.encode(text, parse_special=False), plain_encode(t, text))
+                symbols = kit.bytes_to_unicode()
+                whole = all(symbols[byte] in t.vocab for byte in text.encode())
+            else:
+                self.assertEqual(ids, kit.apply_merges(list(text.encode()), t.merges))
+                whole = True
+            self.assertTrue(all(type(id) is int and 0 <= id < t.vocab_size for id in ids))
+            decoded = t.decode(ids)
+            if whole:
+                self.assertEqual(decoded, text)
+            if deeply:
+                self.assertEqual("".join(t.decode_stream(ids)), decoded)
+                self.assertEqual(t.explain(text)["ids"], ids)
+                self.assertEqual(t.encode_with_offsets(text)[0], ids)
+                json.dumps(t.explain(text))
+        payload = t.to_payload()
+        self.assertEqual(Tokenizer.from_payload(json.loads(json.dumps(payload))), t)
+        if deeply:
+            for id in [*range(97, 100), *range(256, t.vocab_size)] if t.variant == "document" else range(t.vocab_size):
+                self.assertIsInstance(t.id_to_token(id), str)
+                if id not in t.special_ids or isinstance(t, BPETokenizer):
+                    self.assertEqual(t.decode_bytes([id]), t.token_bytes(id))
+                self.assertIsNotNone(t.token_to_id(t.id_to_token(id)))
+            path = self.here / "saved.json"
+            with mock.patch("os.fsync"):
+                t.save(path)
+            self.assertEqual(type(t).load(path), t)
+            self.assertEqual(kit.load_model(path), t)
+            path.unlink()
+            self.assertEqual(pickle.loads(pickle.dumps(t)), t)
+            repr(t)
+
+    def setUp(self):
+        self.here = self.folder()
+        self.made = 0  # objects that the inputs gave
+        self.files = {}  # name to bytes: files that the kit finds without a disk, which is slow to write 20,000 times
+        patch = mock.patch.object(kit, "open", self.open_file, create=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def open_file(self, name, *arguments):
+        return io.BytesIO(self.files[name]) if name in self.files else open(name, *arguments)
+
+    def check(self, t):
+        if t is not None:
+            self.made += 1
+            self.correct(t, deeply=self.made % 16 == 1)
+
+    def test_payloads(self):
+        """Payloads as JSON and as objects, half of them with the hash computed anew."""
+        document = Tokenizer.train(["abab abc aab", "cab cab"], 5).to_payload()
+        digits = {"type": "Sequence", "pretokenizers": [DIGITS, LEVEL]}
+        gpt2 = BPETokenizer({"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "Ġ": 5}, [("a", "b"), ("ab", "c")], [("<s>", 6, True), ("<s>>", 7, False, True)], digits)  # fmt: skip
+        field = r"^(payload|top level|format|format_version|variant|bos_id|eos_id|first_merge_id|merges|sha256|tokenizer_json|data: |.*: unknown key)"
+        for name, payload, share in (("document", document, 0.22), ("gpt2", gpt2.to_payload(), 0.22)):
+            paths = list(places(payload))
+            for number, mutator in self.each(f"payload-{name}", self.count(share)):
+                value = mutator.value(payload, paths)
+                if mutator.rng.random() < 0.75 and isinstance(value, dict):
+                    value = self.hashed(value)
+                with self.subTest(name=name, number=number):
+                    if number % 3:
+                        make = lambda: Tokenizer.from_payload(value)
+                    else:
+                        data = mutator.as_json(value)
+                        data = mutator.data(data) if number % 2 else data
+                        make = lambda: Tokenizer.from_payload(kit.parse_json(kit._decode_utf8(data, "data"), "data"))
+                    self.check(self.outcome(make, field))
+        self.assertGreater(self.made, self.count(0.01))
+
+    def hashed(self, payload):
+        try:
+            return rehash(payload)
+        except (ValueError, TypeError):
+            return payload
+
+    def test_tokenizer_json(self):
+        """tokenizer.json, its structure and its bytes, read as itself and as a model of any kind."""
+        digits = {"type": "Sequence", "pretokenizers": [DIGITS, LEVEL]}
+        added = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+        vocab = {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "Ġ": 5, "<s>": 6, "1": 7}
+        model = {**header()["model"], "vocab": vocab, "merges": [["a", "b"], ["ab", "c"]]}
+        tokens = [{"id": 6, "content": "<s>", **added, "special": True}, {"id": 8, "content": "<s> x", **added}]
+        sources = [header(), header(pre_tokenizer=digits, model=model, added_tokens=tokens, post_processor=LEVEL)]
+        sources = [(source, list(places(source))) for source in sources]
+        for number, mutator in self.each("tokenizer.json", self.count(0.22)):
+            source, paths = sources[number % 2]
+            data = mutator.as_json(mutator.value(source, paths) if number % 3 else source)
+            self.files["tokenizer.json"] = data if number % 3 else mutator.data(data)
+            with self.subTest(number=number):
+                load = BPETokenizer.from_hf_json if number % 4 else kit.load_model
+                self.check(self.outcome(lambda: load("tokenizer.json"), r"^tokenizer\.json: "))
+        self.assertGreater(self.made, self.count(0.01))
+
+    def test_older_pair(self):
+        """vocab.json and merges.txt."""
+        vocab = {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "#": 5, "##": 6, "<|endoftext|>": 7}
+        merges, paths = b"#version: 0.2\na b\nab c\r\n# #\n", list(places(vocab))
+        for number, mutator in self.each("pair", self.count(0.18)):
+            data = mutator.as_json(mutator.value(vocab, paths) if number % 3 == 0 else vocab)
+            self.files["vocab.json"] = mutator.data(data) if number % 3 == 1 else data
+            self.files["merges.txt"] = mutator.data(merges) if number % 3 == 2 else merges
+            with self.subTest(number=number):
+                make = lambda: BPETokenizer.from_gpt2("vocab.json", "merges.txt")
+                self.check(self.outcome(make, r"^(vocab\.json|merges\.txt): "))
+        self.assertGreater(self.made, self.count(0.01))
+
+    def test_corpora(self):
+        """Corpora, and now and then the report of one that was accepted."""
+        rows = ("a", "train", "abab cab"), ("b", "train", "ab é"), ("v", "validation", "abc"), ("t", "test", "ca\0b")
+        source = corpus_of(*rows)
+        paths = list(places(source))
+        for number, mutator in self.each("corpus", self.count(0.15)):
+            data = mutator.as_json(mutator.value(source, paths) if number % 3 else source)
+            data = data if number % 3 else mutator.data(data)
+            with self.subTest(number=number):
+                corpus = self.outcome(lambda: kit.parse_corpus(data, "corpus.json"), r"^corpus\.json: ")
+                if corpus is not None:
+                    self.made += 1
+                    self.assertTrue(
+                        all(
+                            type(text) is str and text.encode("utf-8") is not None
+                            for row in corpus.documents
+                            for text in row
+                        )
+                    )
+                    self.assertIn("train", {document.split for document in corpus.documents})
+                    if self.made % 40 == 1:
+                        with time_limit(self.SECONDS):
+                            report = kit.build_report(corpus, merge_budget=2, variant=kit.VARIANTS[self.made % 2])
+                        json.dumps(report).encode("utf-8")
+        self.assertGreater(self.made, self.count(0.01))
+
+    def test_reports(self):
+        """Reports: what is changed is found or refused, and the page of one is harmless."""
+        corpus = kit.parse_corpus(
+            json.dumps(
+                corpus_of(("a", "train", "abab abab cab cab cab"), ("v", "validation", "cab"), ("t", "test", "abé"))
+            ).encode()
+        )
+        sources = [
+            kit.build_report(corpus, variant=variant, merge_budget=2, unseen=[("né", 3)], explanation="x")
+            for variant in kit.VARIANTS
+        ]
+        sources = [(source, list(places(source))) for source in sources]
+        for number, mutator in self.each("report", self.count(0.01)):
+            source, paths = sources[number % 2]
+            report = mutator.value(source, paths)
+            if mutator.rng.random() < 0.5 and isinstance(report, dict) and isinstance(report.get("tokenizer"), dict):
+                report["tokenizer"] = self.hashed(report["tokenizer"])
+            with self.subTest(number=number):
+                found = self.outcome(lambda: kit.verify_report(report, corpus), "^[^:]+: ")
+                if found is not None:
+                    self.assertTrue(all(type(line) is str and not re.search("[\n\r\0]", line) for line in found))
+                    if not found:
+                        self.assertEqual(self.verifiable(report), self.verifiable(source))
+                    if number % 4 < 2:
+                        page = self.outcome(lambda: kit.report_page([report], corpus), "^[^:]+: ")
+                        if page is not None:
+                            page.encode("utf-8")
+                            self.assertEqual("✓" in page, not found)
+        self.assertGreaterEqual(self.count(0.01), 200)
+
+    def verifiable(self, report):
+        """A report without what no recomputing can check."""
+        report = json.loads(json.dumps(report))
+        del report["implementation"], report["explanation"]
+        for row in report["unseen"]:
+            del row["bytes_predicted"]
+        return report
+
+    @unittest.skipIf(WASM, "no guard against deep recursion here")
+    def test_nesting_too_deep_for_python(self):
+        """Values too deep to be compared, shown or written: as objects and in every file."""
+        hole = deep(100_000)
+        document = Tokenizer.train(["abab"], 1).to_payload()
+        for key in document:
+            self.assertIsNone(self.outcome(lambda: Tokenizer.from_payload({**document, key: hole}), f"^{key}"))
+        self.assertIsNone(self.outcome(lambda: Tokenizer.from_payload({**document, "merges": [hole]}), r"^merges\[0\]"))
+        report = reference_report()
+        for key in report:
+            with self.subTest(key):
+                found = self.outcome(
+                    lambda: kit.verify_report({**report, key: hole}, kit.read_corpus(CORPUS)), f"^{key}"
+                )
+                self.assertTrue(found is None or found[0].startswith(key))
+        text = "[" * 100_000 + "]" * 100_000
+        for name, load in (
+            ("t.json", kit.load_model),
+            ("t.json", BPETokenizer.load),
+            ("c.json", kit.read_corpus),
+            ("t.json", Tokenizer.load),
+        ):
+            for content in (
+                text,
+                '{"a":' * 100_000 + "1" + "}" * 100_000,
+                json.dumps(header()).replace('"<s>"', text),
+                json.dumps(document).replace("97", text),
+            ):
+                self.assertIsNone(self.outcome(lambda: load(write(self.here / name, content)), name))
+
+    def test_regular_expression_characters_in_added_tokens(self):
+        contents = [
+            ".",
+            "*",
+            "a*",
+            "(",
+            ")",
+            "[",
+            "]",
+            "a|b",
+            "^",
+            "$",
+            "\\",
+            "\\d",
+            "(?i)x",
+            "{2}",
+            "+",
+            "?",
+            "-",
+            "#",
+            "\n",
+            "\t",
+            "a b",
+            "(a+)+$",
+            "\\Z",
+            "]]",
+            "[^a]",
+        ]
+        contents = [content for content in contents if content not in kit.bytes_to_unicode().values()]
+        vocab = {symbol: id for id, symbol in enumerate("abcd")}
+        for kinds in ((False,), (True,), (False, True)):
+            added = [(content, 4 + n, n % 2 == 0, kinds[n % len(kinds)]) for n, content in enumerate(contents)]
+            t = BPETokenizer(vocab, [], added)
+            for content, id, *_ in added:
+                self.assertEqual(t.encode(f"d{content}d"), [3, id, 3], content)
+                self.assertEqual(t.decode([3, id, 3]), f"d{content}d")
+            self.assertEqual(t.encode("aaaa|b"), [0, 0, 0, t.added["a|b"]])
+
+    def test_bytes_that_spell_more_than_they_are(self):
+        """Rules that double, and ids that stand for long tokens, are refused or bounded before they fill the memory."""
+        rows = [[97, 97, 258]] + [[i, i, i + 1] for i in range(258, 275)]
+        t = Tokenizer.from_payload(rehash({**Tokenizer().to_payload(), "merges": rows}))  # 256 KiB, the most there is
+        self.assertEqual(len(t.token_bytes(275)), 1 << 18)
+        self.assertEqual(sum(map(len, t.decode_stream([275] * 20))), 20 << 18)
+        with self.refused("merges[18]", "too long"):
+            Tokenizer.from_payload(rehash({**Tokenizer().to_payload(), "merges": rows + [[275, 275, 276]]}))
+
+
+# ======================================================================================================================
+# Faults: whatever fails while something is written, nothing is half there and nothing is overwritten
+# ======================================================================================================================
+
+
+def interrupts(action, files=("tokenizer.py",)):
+    """Run `action` again and again, a KeyboardInterrupt at the next line of the kit each time, until it ends well.
+
+    `action` is a function of nothing; yield True after each interrupted run, then stop at the one that is not.
+    """
+    stop = 0
+    while True:
+        stop, seen = stop + 1, 0
+
+        def trace(frame, event, _):
+            nonlocal seen
+            if frame.f_code.co_name not in ("new_file", "_publish", "write_new"):
+                return None
+            if event == "line":
+                seen += 1
+                if seen == stop:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            action()
+        except KeyboardInterrupt:
+            sys.settrace(before)
+            yield stop
+        else:
+            return
+        finally:
+            sys.settrace(before)
+
+
+class Faults(TestCase):
+    """Full disks, folders that cannot be written, paths that appear, interrupts at every line, closed outputs."""
+
+    def names(self, folder):
+        return sorted(os.listdir(folder))
+
+    def test_an_interrupt_at_every_line_of_a_write(self):
+        """With and without hard links; the file is whole or not there, and no hidden one is left."""
+        for links in (True, False):
+            refuse = {} if links else {"side_effect": OSError(errno.EPERM, "no links here")}
+            stops = 0
+            with mock.patch("os.link", wraps=os.link, **refuse):
+                folder = self.folder()
+                for number in interrupts(lambda: kit.write_new(folder / "new", "text")):
+                    with self.subTest(links=links, line=number):
+                        self.assertIn(self.names(folder), ([], ["new"]))
+                        if (folder / "new").exists():
+                            self.assertEqual((folder / "new").read_text(), "text")
+                    stops, folder = number, self.folder()
+                self.assertEqual(self.names(folder), ["new"])
+            self.assertGreater(stops, 8)
+
+    def test_a_write_that_fails_leaves_nothing(self):
+        """A full disk at any write, flush or sync: through write_new, save of both variants, and streams."""
+        full = OSError(errno.ENOSPC, "No space left on device")
+        gpt2 = BPETokenizer.train(["hug hug"], 257)
+        real = open
+
+        class Full:
+            def __init__(self, file, step):
+                self.file, self.step = file, step
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                self.file.close()
+
+            def __getattr__(self, name):
+                if name == self.step:
+                    raise full
+                return getattr(self.file, name)
+
+        for step in ("write", "flush"):
+            for save in (lambda path: kit.write_new(path, "x"), Tokenizer([((97, 98), 258)]).save, gpt2.save):
+                folder = self.folder()
+                with self.subTest(step=step), mock.patch("builtins.open", lambda *a, **k: Full(real(*a, **k), step)):
+                    with self.assertRaises(OSError) as caught:
+                        save(folder / "new")
+                self.assertEqual((caught.exception.errno, self.names(folder)), (errno.ENOSPC, []))
+
+    @unittest.skipUnless(os.path.exists("/dev/full") and not WASM, "no /dev/full here")
+    def test_full_standard_output_of_every_command(self):
+        folder = self.folder()
+        write(folder / "t.txt", "hug pug hugs " * 50)
+        self.assertEqual(
+            run(
+                "train",
+                "t.txt",
+                "--vocab-size",
+                "260",
+                "-o",
+                "h.json",
+                "-q",
+                program=HERE / "tokenizer.py",
+                folder=folder,
+            )[0],
+            0,
+        )
+        self.assertEqual(run("--output", "r.json", program=HERE / "tokenizer.py", folder=folder)[0], 0)
+        names = self.names(folder)
+        for arguments in ("", "encode h.json t.txt", "encode h.json t.txt --count", "encode h.json t.txt --format u16", "encode h.json t.txt --format json",
+                          "train t.txt --vocab-size 260 -q -o -", "explain h.json hugs", "verify r.json", "view r.json -o -", "--version", "-h"):  # fmt: skip
+            with self.subTest(arguments):
+                command = f'"{sys.executable}" -B "{HERE / "tokenizer.py"}" {arguments} >/dev/full'
+                done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+        self.assertEqual(self.names(folder), names)
+
+    @unittest.skipUnless(os.name == "posix", "shells of POSIX")
+    def test_closed_standard_output_and_input_of_every_command(self):
+        folder = self.folder()
+        write(folder / "t.txt", "hug pug hugs " * 50)
+        self.assertEqual(
+            run(
+                "train",
+                "t.txt",
+                "--vocab-size",
+                "260",
+                "-o",
+                "h.json",
+                "-q",
+                program=HERE / "tokenizer.py",
+                folder=folder,
+            )[0],
+            0,
+        )
+        self.assertEqual(run("--output", "r.json", program=HERE / "tokenizer.py", folder=folder)[0], 0)
+        names = self.names(folder)
+        for arguments in ("", "encode h.json t.txt", "encode h.json t.txt --count", "decode h.json /dev/null", "train t.txt --vocab-size 260 -q -o -",
+                          "explain h.json hugs", "verify r.json", "view r.json -o -"):  # fmt: skip
+            with self.subTest(arguments):
+                command = f'"{sys.executable}" -B "{HERE / "tokenizer.py"}" {arguments} >&-'
+                done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL)
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+        for arguments in (
+            "encode h.json",
+            "decode h.json",
+            "verify -",
+            "--corpus -",
+            "train - --vocab-size 300 -o new.json",
+        ):
+            with self.subTest(arguments):
+                command = f'"{sys.executable}" -B "{HERE / "tokenizer.py"}" {arguments} <&-'
+                done = subprocess.run(command, shell=True, cwd=folder, capture_output=True)
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+        self.assertEqual(self.names(folder), names)
+
+    @unittest.skipIf(not hasattr(os, "geteuid") or os.geteuid() == 0, "root may write anywhere")
+    def test_read_only_folder(self):
+        folder = self.folder()
+        os.chmod(folder, 0o555)
+        self.addCleanup(os.chmod, folder, 0o755)
+        with self.assertRaises(PermissionError):
+            kit.write_new(folder / "new", "x")
+        code, out, error = run("--output", folder / "r.json")
+        self.assertEqual((code, out, error.count(b"\n")), (1, b"", 1), error)
+        self.assertEqual(self.names(folder), [])
+
+    def test_path_that_appears_while_a_command_runs_is_kept(self):
+        """Between the first check and the last step, through each writer of the command line."""
+        folder = self.folder()
+        corpus = write(folder / "t.txt", "hug pug hugs " * 50)
+        model = folder / "h.json"
+        BPETokenizer.train([corpus.read_text()], 260).save(model)
+        report = write(folder / "r.json", kit.format_json(reference_report()))
+        for arguments in (
+            [],
+            ["train", corpus, "--vocab-size", "260", "-q"],
+            ["encode", model, corpus],
+            ["decode", model, write(folder / "ids", "84\n")],
+            ["view", report],
+        ):
+            new, error = folder / "new", []
+            with (
+                self.subTest(arguments),
+                mock.patch("os.fsync", lambda _: write(new, "other")),
+                mock.patch.object(kit, "_say", lambda text, end="": error.append(text)),
+            ):
+                self.assertEqual(kit.main([*map(str, arguments), "-o", str(new)]), 1)
+            self.assertEqual((new.read_text(), len(error)), ("other", 1), error)
+            self.assertIn("nothing is overwritten", error[0])
+            self.assertFalse([name for name in self.names(folder) if name.startswith(".tmp")])
+            new.unlink()
+
+    def test_a_command_that_fails_half_way_leaves_no_output(self):
+        folder = self.folder()
+        BPETokenizer.train(["hug"], 256).save(folder / "h.json")
+        for arguments, stdin in (
+            (["encode", "h.json"], b"hug " * 400_000 + b"\xff"),
+            (["decode", "h.json"], b"84\n" * 100_000 + b"x\n"),
+            (["decode", "h.json"], b"84\n" * 100_000 + b"999\n"),
+            (["decode", "h.json", "--format", "u16"], b"T\0" * 100_000 + b"T"),
+            (["train", "-", "--vocab-size", "300"], b"hug " * 400_000 + b"\xff"),
+        ):
+            with self.subTest(arguments):
+                code, out, error = run(
+                    *arguments, "-o", "new", program=HERE / "tokenizer.py", folder=folder, stdin=stdin
+                )
+                self.assertEqual((code, out, error.count(b"\n")), (1, b"", 1), error)
+                self.assertEqual(self.names(folder), ["h.json"])
+
+
+# ======================================================================================================================
 # Documentation
 # ======================================================================================================================
 

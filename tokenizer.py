@@ -123,8 +123,9 @@ def _show(value: Any) -> str:
 
 
 def _printable(key: str) -> str:
-    """Return a key for a one-line message: what would not show is escaped."""
-    return key if key.isprintable() else ascii(key)[1:-1]
+    """Return a key for a one-line message: what would not show is escaped, and a long one is cut."""
+    text = key if key.isprintable() else ascii(key)[1:-1]
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _need_text(where: str, value: Any) -> str:
@@ -2256,18 +2257,25 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise FileExistsError(errno.EEXIST, _TAKEN, name)
     hidden = os.path.join(os.path.dirname(name), f".tmp-{os.urandom(8).hex()}")
     try:
-        with open(hidden, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _publish(hidden, name)
-    except FileNotFoundError as error:
-        if error.filename == hidden:  # the folder is not there: name the path that was asked for
-            raise FileNotFoundError(error.errno, error.strerror, name) from None
-        raise
+        try:
+            with open(hidden, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            _publish(hidden, name)
+        except FileNotFoundError as error:
+            if error.filename == hidden:  # the folder is not there: name the path that was asked for
+                raise FileNotFoundError(error.errno, error.strerror, name) from None
+            raise
+        finally:
+            _remove(hidden)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(hidden)
+        _remove(hidden)  # an interrupt may have come to the first
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _publish(hidden: str, name: str) -> None:
@@ -2276,19 +2284,23 @@ def _publish(hidden: str, name: str) -> None:
         os.link(hidden, name)
     except FileExistsError:
         raise FileExistsError(errno.EEXIST, _TAKEN, name) from None
-    except (
-        OSError,
-        AttributeError,
-    ):  # no hard links here, or none in this Python: take the name with an empty file, then put the finished one in its place
-        try:
-            open(name, "xb").close()
-        except FileExistsError:
-            raise FileExistsError(errno.EEXIST, _TAKEN, name) from None
-        try:
-            os.replace(hidden, name)
-        except BaseException:
+    except (OSError, AttributeError):  # no hard links here, or none in this Python
+        _publish_without_links(hidden, name)
+
+
+def _publish_without_links(hidden: str, name: str) -> None:
+    """Take the name with an empty file, then put the finished one in its place."""
+    claim = None
+    try:
+        claim = open(name, "xb")  # noqa: SIM115  # closed below; an interrupt finds the claim made or not
+        claim.close()
+        os.replace(hidden, name)
+    except BaseException as error:
+        if claim is not None:
             os.unlink(name)
-            raise
+        elif isinstance(error, FileExistsError):
+            raise FileExistsError(errno.EEXIST, _TAKEN, name) from None
+        raise
 
 
 def format_json(value: Any, indent: str = "") -> str:
@@ -3494,6 +3506,12 @@ def _parser(program: str, example: str, description: str) -> Any:
         def error(self, message: str) -> NoReturn:
             """End with one line instead of the usage block."""
             raise _Usage(f"{message}; see {self.prog} -h")
+
+        def _print_message(self, message: str, file: Any = None) -> None:
+            """Print help or version; argparse itself would hide a full disk or a closed pipe."""
+            out = _standard_output()
+            out.write(message.encode("utf-8"))
+            out.flush()
 
     parser = _Parser(prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}")
     parser.add_argument("--version", action="version", version=f"tokenizer.py {__version__}")
