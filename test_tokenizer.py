@@ -1430,7 +1430,7 @@ class CommandLine(TestCase):
 
     def test_help_and_version(self):
         for arguments, words in (
-            (["-h"], b"example: python3 -B tokenizer.py"),
+            (["-h"], b"example:\n  python3 -B tokenizer.py"),
             (["--version"], kit.__version__.encode()),
         ):
             code, out, error = run(*arguments)
@@ -1473,6 +1473,19 @@ class CommandLine(TestCase):
                 f'"{sys.executable}" -B tokenizer.py {redirect}', shell=True, cwd=HERE, capture_output=True
             )
             self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+
+    def test_main_may_be_called_from_python(self):
+        out, error = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+            self.assertEqual(kit.main(["--version"]), 0)
+            self.assertEqual(kit.main(["verify", "a\0b"]), 1)
+            self.assertEqual(kit.main(["verify", "no\nfile"]), 1)
+            self.assertEqual(kit.main(["--nothing"]), 2)
+            with mock.patch("sys.stdin", io.StringIO("{")):
+                self.assertEqual(kit.main(["verify", "-"]), 1)
+        self.assertEqual(out.getvalue(), f"tokenizer.py {kit.__version__}\n")
+        self.assertEqual(error.getvalue().count("\n"), 4)
+        self.assertIn("no\\nfile: No such file", error.getvalue())
 
     def test_five_files_work_alone(self):
         folder = self.folder()
@@ -2074,8 +2087,9 @@ class GPT2Training(TestCase):
         for counts in ({"": 1}, {"a<s>b": 1}, {"a": 0}, {"a": -1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"\ud800": 1}):
             with self.subTest(counts), self.refused("counts"):
                 BPETokenizer.train_from_counts(counts, 300, ["<s>"])
-        with self.assertRaises(TypeError):
-            BPETokenizer.train_from_counts({b"a": 1}, 300)
+        for counts in ({b"a": 1}, ["a"], 5):
+            with self.assertRaises(TypeError):
+                BPETokenizer.train_from_counts(counts, 300)
         self.assertEqual(BPETokenizer.train_from_counts({}, 300).merges, [])
 
     def test_wrong_types(self):
@@ -2099,6 +2113,14 @@ class GPT2Training(TestCase):
             BPETokenizer.train(texts(), 300)
         with self.refused("min_freq"):
             BPETokenizer.train(texts(), 300, min_freq=0)
+
+    def test_one_long_word_costs_no_square_of_its_length(self):
+        rng = self.rng()
+        for word in ("a" * 300_000, "".join(rng.choices("abcd", k=100_000))):
+            start = time.perf_counter()
+            t = BPETokenizer.train([word], 300)
+            self.assertEqual(t.encode(word), t.encode(word[:]))
+            self.assertLess(time.perf_counter() - start, 20)  # replacing one by one takes minutes
 
     def test_trained_tokens_encode_to_themselves(self):
         t = BPETokenizer.train(kit.read_corpus(CORPUS).texts("train"), 500, min_freq=1)
@@ -2519,7 +2541,7 @@ class Construction(TestCase):
 
     def test_wrong_types(self):
         for arguments in (
-            (5, []), ([("a", 0)], []), ({"a": 0.0}, []), ({"a": True}, []), ({5: 0}, []), ({"a": 0, "b": 1, "ab": 2}, [("a", 1)]),
+            (5, []), ([("a", 0)], []), ({"a": 0.0}, []), ({"a": True}, []), ({5: 0}, []), ({"a": 0, "b": 1, "ab": 2}, [("a", 1)]), ({"a": 0, "b": 1, "ab": 2}, ["ab"]),
             ({"a": 0}, [("a",)]), ({"a": 0}, 5), ({"a": 0}, [], [5]), ({"a": 0}, [], [("<x>", 1)]), ({"a": 0}, [], ["<x>"]), ({"a": 0}, [], [(5, 1, True)]),
             ({"a": 0}, [], [("<x>", 1.0, True)]), ({"a": 0}, [], [("<x>", 1, 1)]), ({"a": 0}, [], [("<x>", 1, True, None)]),
         ):  # fmt: skip
@@ -2578,6 +2600,35 @@ class GPT2Payload(TestCase):
                     continue
                 self.assertEqual(Tokenizer.from_payload(t.to_payload()), t)
                 t.decode(t.encode("abc <s> é"))
+
+    def test_a_subclass_loads_as_itself_and_a_payload_is_a_copy(self):
+        class Own(BPETokenizer):
+            pass
+
+        class OwnDocument(Tokenizer):
+            pass
+
+        self.assertIs(type(Own.from_payload(self.payload)), Own)
+        self.assertIs(type(OwnDocument.from_payload(Tokenizer().to_payload())), OwnDocument)
+        for cls, payload in ((OwnDocument, self.payload), (Own, Tokenizer().to_payload())):
+            with self.refused("variant"):
+                cls.from_payload(payload)
+        part = self.t.to_payload()["tokenizer_json"]
+        part["model"]["vocab"].clear()
+        part["pre_tokenizer"].clear()
+        self.assertEqual(self.t.to_payload(), self.payload)
+
+    def test_keys_that_are_no_text(self):
+        with self.refused("5: unknown key"):
+            Tokenizer.from_payload({**self.payload, 5: 1})
+        other = copy.deepcopy(self.payload)
+        other["tokenizer_json"]["model"]["vocab"] = {5: 0}
+        with self.refused("model.vocab"):
+            Tokenizer.from_payload(other)
+        other = {**self.payload, "k" * 5000: 1}
+        with self.refused("unknown key") as caught:
+            Tokenizer.from_payload(other)
+        self.assertLess(len(str(caught.exception)), 300)
 
     def test_load_takes_payload_files_of_both_variants(self):
         path = write(self.folder() / "p.json", json.dumps(self.payload))
@@ -2976,6 +3027,11 @@ class FastPaths(TestCase):
                 with self.subTest(bad), self.assertRaises(kind):
                     call()
 
+    @unittest.skipUnless(hasattr(signal, "SIGKILL") and not WASM, "no processes to kill here")
+    def test_a_worker_that_is_killed_is_an_error(self):
+        with self.assertRaises(ChildProcessError):
+            list(kit._in_processes(_end_at_once, [1], 1))
+
     def test_progress_is_called_at_most_ten_times_a_second_and_at_the_end(self):
         texts = kit.read_corpus(CORPUS).texts("train") * 20
         calls, start = [], time.monotonic()
@@ -2987,6 +3043,10 @@ class FastPaths(TestCase):
         calls.clear()
         BPETokenizer.train_from_counts(kit.count_pretokens(texts), 300, progress=lambda *call: calls.append(call))
         self.assertEqual(calls[-1], ("merge", 44, 44))
+
+
+def _end_at_once(_):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def with_digits(digits):
@@ -3075,6 +3135,8 @@ class Offsets(TestCase):
             with self.refused("text", 4097, 4096, kind=LimitError):
                 t.explain("a" * 4097)
             self.assertEqual(len(t.explain("a" * 4096)["ids"]), 4096)
+        doubling = Tokenizer([((97, 97), 258), ((258, 258), 259)])
+        self.assertEqual(len(doubling.explain("a" * 2048)["pieces"][0]["merges"]), 1024 + 512)
         self.assertEqual(len(hugs().explain("hug " * 3000)["pieces"]), 3001)
 
     def test_explain_of_the_hand_example(self):
@@ -3397,7 +3459,7 @@ class Subcommands(TestCase):
             draw("merge", 10, 10)
         self.assertEqual(
             terminal.buffer.getvalue().decode(),
-            f"\rcount  5\rmerge  [{'#' * 15}{'.' * 15}]  50%\rmerge  [{'#' * 30}] 100%\n",
+            f"\rcount  5\rmerge  [{'#' * 15}{'.' * 15}]  50%\rmerge  [{'#' * 30}] 100%",
         )
 
 

@@ -55,6 +55,7 @@ import contextlib
 import errno
 import functools
 import heapq
+import io
 import json
 import math
 import operator
@@ -87,6 +88,7 @@ CACHE_BYTES = 32 << 20  # of each of the two, roughly
 LONG_CHUNK, LONG_WORD = 128, 64  # characters; longer ones are not remembered
 MANY_SYMBOLS = 100  # from here on a heap beats scanning a pre-token for the lowest rank
 EXPLAINED_BYTES = 4096  # of one pre-token or document: `explain` shows all symbols after every merge
+JOINED_PARTS = 1 << 16  # of bytes joined at a time
 COUNTED_CHUNKS = 1_000_000  # distinct chunks of text kept while counting, before they become pre-tokens
 BATCH_CHARACTERS = 500_000  # of text given to a worker process at a time
 ALPHA = 0.1  # add-alpha smoothing of the report's baselines
@@ -122,9 +124,9 @@ def _show(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _printable(key: str) -> str:
+def _printable(key: Any) -> str:
     """Return a key for a one-line message: what would not show is escaped, and a long one is cut."""
-    text = key if key.isprintable() else ascii(key)[1:-1]
+    text = key if isinstance(key, str) and key.isprintable() else ascii(key).strip("'")
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -276,7 +278,12 @@ def unicode_to_bytes() -> dict[str, int]:
 
 def _to_symbols(data: bytes) -> str:
     """Spell `data` in the byte alphabet."""
-    return data.decode("latin-1").translate(dict(enumerate(_byte_symbols())))
+    return data.decode("latin-1").translate(_to_symbols_table())
+
+
+@lru_cache(maxsize=None)
+def _to_symbols_table() -> dict[int, str]:
+    return dict(enumerate(_byte_symbols()))
 
 
 @lru_cache(maxsize=None)
@@ -497,7 +504,7 @@ def train_merges(
     [Merge(pair=(97, 98), id=258, count=2)]
     """
     sequences, learned = list(documents), []
-    for new_id in range(first_id, first_id + budget):
+    for new_id in range(first_id, first_id + int(budget)):
         counts = core.pair_counts(sequences)
         pair = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
         if pair is None or counts[pair] < min_count:
@@ -580,7 +587,7 @@ def _merge_words(
     """Learn merges from weighted pre-tokens; equals `train_merges` on one sequence for each occurrence.
 
     `first_id` follows the byte symbols, whose ids are the 256 before it. Two facts carry the speed. A word is a
-    str with one character for each id, so that finding and replacing a pair is `str.partition`, and two pairs
+    str with one character for each id, so that finding and replacing a pair is `str.split`, and two pairs
     compare as strings the way (left id, right id) do. And a pair is born complete: all its occurrences come into
     being in the merge that makes the younger of its two tokens, and afterwards they can only disappear. So the
     list of words that hold a pair is made once, a count can only sink, and a pair born rarer than `min_freq` is
@@ -625,24 +632,30 @@ def _index_pairs(words: Iterable[str]) -> dict[str, Sequence[int]]:
 
 
 def _replace(pair: str, new: str, where: Iterable[int], words: list[str]) -> list[tuple[str, str, list[int]]]:
-    """Replace `pair` in `words`, once for each number in `where`; return (pair gone, pair born, words), in order.
+    """Replace `pair` in the words that `where` names; return (pair gone, pair born, words), in order.
 
-    A number may be out of date, as the occurrence went into another merge; then partition finds nothing. Each
-    occurrence has a number of its own, so the leftmost one is replaced for each, and none is left over.
+    A word is named once for each occurrence, one behind the other, and all are replaced at the first name. Names may
+    be out of date, as the occurrence went into another merge; then splitting finds nothing.
     """
     left, right = pair[0], pair[1]
     before: dict[str, list[int]] = {}
     after: dict[str, list[int]] = {}
+    last = -1
     for number in where:
-        head, found, tail = words[number].partition(pair)
-        if found:
-            if head:
-                before.setdefault(head[-1], []).append(number)
-            if tail:
-                after.setdefault(tail[0], []).append(number)
-            words[number] = head + new + tail
-    # In a b a b the second replacement finds `new` on its left and takes back the pair (new, a) of the first: that
-    # is why the right neighbours come first.
+        if number == last or len(parts := words[number].split(pair)) == 1:
+            continue
+        last = number
+        words[number] = new.join(parts)
+        # As if one by one, from the left: what stands before an occurrence is replaced already, what is behind is
+        # not. In a b a b the second finds `new` on its left and takes back the pair (new, a) of the first.
+        ends = len(parts) - 2
+        for place, head in enumerate(parts[:-1]):
+            tail = parts[place + 1]
+            if head or place:
+                before.setdefault(head[-1:] or new, []).append(number)
+            if tail or place < ends:
+                after.setdefault(tail[:1] or left, []).append(number)
+    # The right neighbours come first, as what an occurrence gives there the next one may take back.
     changes = [(right + ch, new + ch, numbers) for ch, numbers in after.items()]
     return changes + [(ch + left, ch + new, numbers) for ch, numbers in before.items()]
 
@@ -718,7 +731,7 @@ class _Throttle:
 
 def _need_workers(workers: int) -> int:
     if _need_integer("workers", workers) < 1:
-        raise TokenizerError(f"workers: got {workers}; at least 1 is supported")
+        raise TokenizerError(f"workers: got {_show(workers)}; at least 1 is supported")
     return workers
 
 
@@ -740,16 +753,21 @@ def _in_processes(function: Callable[..., Any], batches: Iterable[Any], workers:
 
     Only a few batches are read ahead, so memory does not follow the input.
     """
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
-    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(function, common)) as pool:
-        waiting: deque[Any] = deque()
+    pool = ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(function, common))
+    waiting: deque[Any] = deque()
+    try:
         for batch in batches:
             waiting.append(pool.submit(_work, batch))
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except BrokenExecutor:
+        raise ChildProcessError("a worker process ended before its work was done") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 _worker: tuple[Callable[..., Any], tuple[Any, ...]] | None = None  # in a worker process: what it was started for
@@ -758,6 +776,8 @@ _worker: tuple[Callable[..., Any], tuple[Any, ...]] | None = None  # in a worker
 def _start_worker(function: Callable[..., Any], common: tuple[Any, ...]) -> None:
     global _worker
     _worker = function, common
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which then ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _work(batch: Any) -> Any:
@@ -827,23 +847,22 @@ class _Encoder:
     def pack(self, text: str) -> bytes:
         """Return the packed ids of `text`. Raises UnicodeEncodeError for a lone surrogate."""
         chunks = self.findall(text)[0](text)
-        parts = list(map(self.chunks.get, chunks))
+        parts: list[Any] = list(map(self.chunks.get, chunks))
         try:
-            packed = b"".join(parts)  # type: ignore[arg-type]
+            return _joined(parts)
         except TypeError:  # some are None: these chunks are new
             gaps = [place for place, part in enumerate(parts) if part is None]
-            found = self.learn({chunks[place] for place in gaps})
-            for place in gaps:
-                parts[place] = found[chunks[place]]
-            packed = b"".join(parts)  # type: ignore[arg-type]
-        return packed
+        found = self.learn({chunks[place] for place in gaps})
+        for place in gaps:
+            parts[place] = found[chunks[place]]
+        return _joined(parts)
 
     def learn(self, chunks: Collection[str]) -> dict[str, bytes]:
         """Return the packed ids of each chunk, and remember those that are not long."""
         text = "".join(chunks)
         text.encode("utf-8")  # refuses lone surrogates, the gap among them
         pretokens = self.findall(text)[1](_GAP.join(chunks))
-        packed = b"".join(map(self.words.__getitem__, pretokens))
+        packed = _joined(list(map(self.words.__getitem__, pretokens)))
         found = keep = dict(zip(chunks, packed.split(self.merger.gap)))
         if len(max(chunks, key=len)) > LONG_CHUNK:
             keep = {chunk: ids for chunk, ids in found.items() if len(chunk) <= LONG_CHUNK}
@@ -1196,8 +1215,8 @@ class Tokenizer:
         first = before = list(map(self.id_to_token, ids))
         merges = []
         for rank, place in self._unit_steps(ids):
-            after = list(map(self.id_to_token, ids))
             pair = before[place : place + 2]
+            after = [*before[:place], "".join(pair), *before[place + 2 :]]
             merges.append({"rank": rank, "pair": pair, "id": ids[place], "place": place, "symbols": after})
             before = after
         return {"dropped": dropped, "symbols": first, "merges": merges, "ids": ids}
@@ -1220,7 +1239,7 @@ class Tokenizer:
             ids = [_need_integer(f"ids[{position}]", value) for position, value in enumerate(ids)]
         content = [value for value in ids if value not in self.special_ids] if skip_special else ids
         try:
-            return b"".join(map(self._bytes.__getitem__, content))
+            return _joined(list(map(self._bytes.__getitem__, content)))
         except KeyError as error:
             raise self._id_error(f"ids[{ids.index(error.args[0])}]", error.args[0]) from None
 
@@ -1315,7 +1334,9 @@ class Tokenizer:
         twice, a wrong hash, another version.
         """
         found = _payload_class(payload)
-        if not issubclass(found, cls):
+        if cls.variant == found.variant:
+            found = cls  # a subclass loads as itself
+        elif not issubclass(found, cls):
             _refuse("variant", payload["variant"], f"{cls.variant!r} (by {cls.__name__}.from_payload)")
         tokenizer = found._from_payload(payload)
         _check_hash(payload)
@@ -1371,6 +1392,13 @@ _DOCUMENT_KEYS = (
 def _pack_texts(texts: list[str], tokenizer: Tokenizer, options: dict[str, bool]) -> list[bytes]:
     """Encode in a worker process."""
     return [tokenizer._packed(text, **options) for text in texts]
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    """Join many parts in slices: while it works, `bytes.join` keeps 80 bytes for each part."""
+    if len(parts) > JOINED_PARTS:
+        parts = [b"".join(parts[start : start + JOINED_PARTS]) for start in range(0, len(parts), JOINED_PARTS)]
+    return b"".join(parts)
 
 
 def _unpack(packed: bytes, code: str) -> list[int]:
@@ -1534,6 +1562,8 @@ class BPETokenizer(Tokenizer):
         is no positive integer. The order of `counts` changes nothing.
         """
         specials = _check_training(vocab_size, specials, min_freq)
+        if not isinstance(counts, Mapping):
+            raise TypeError(f"counts: got {type(counts).__name__}; only a mapping from pre-token to count is supported")
         found = _literal_expression(specials).search if specials else lambda text: None
         for word, count in counts.items():
             if not _need_text("counts", word) or found(word):
@@ -1554,6 +1584,7 @@ class BPETokenizer(Tokenizer):
         progress: Progress | None,
     ) -> BPETokenizer:
         tokens = [*specials, *sorted(_byte_symbols())]
+        vocab_size, min_freq = int(vocab_size), int(min_freq)
         merges = []
         for left, right in _merge_words(counts, len(tokens), vocab_size - len(tokens), min_freq, progress):
             merges.append((tokens[left], tokens[right]))
@@ -1627,13 +1658,19 @@ class BPETokenizer(Tokenizer):
             raise TypeError(f"text: got {type(text).__name__}; only str is supported")
         pack = self._encoder.pack
         try:
-            if not parse_special or not any(map(text.__contains__, self.added)):
+            if not parse_special or not self._holds_added(text):
                 return pack(text)
             pieces = enumerate(self._split_added(text))
             return b"".join(self._packed_added[piece] if number % 2 else pack(piece) for number, piece in pieces)
         except UnicodeEncodeError:
             _need_text("text", text)  # says where the lone surrogate is
             raise
+
+    def _holds_added(self, text: str) -> bool:
+        """Tell whether any added token stands in `text`; for a few, looking for each is faster than an expression."""
+        if len(self.added) <= 64:
+            return any(map(text.__contains__, self.added))
+        return any(expression.search(text) for expression in self._added_expressions)
 
     @cached_property
     def _encoder(self) -> _Encoder:
@@ -1786,7 +1823,7 @@ class BPETokenizer(Tokenizer):
                 for t in self.added_tokens
             ],
             "normalizer": None,
-            "pre_tokenizer": self.pre_tokenizer,
+            "pre_tokenizer": _checked_pre_tokenizer(self.pre_tokenizer),  # a copy
             "post_processor": None,
             "decoder": {
                 "type": "ByteLevel",
@@ -1803,7 +1840,7 @@ class BPETokenizer(Tokenizer):
                 "fuse_unk": False,
                 "byte_fallback": False,
                 "ignore_merges": False,
-                "vocab": self.vocab,
+                "vocab": dict(self.vocab),
                 "merges": [f"{left} {right}" for left, right in self.merges],
             },
         }
@@ -1867,6 +1904,12 @@ def _checked_merges(
     merges: Iterable[tuple[str, str]], vocab: Mapping[str, int], added: Mapping[str, int]
 ) -> list[tuple[str, str]]:
     """Return the merges as tuples, after checking halves, products and repetition."""
+    merges = list(merges)
+    if not {tuple, list}.issuperset(map(type, merges)):
+        number = next(number for number, pair in enumerate(merges) if type(pair) not in (tuple, list))
+        raise TypeError(
+            f"merges[{number}]: got {_show(merges[number])}; only (left, right), two token strings, is supported"
+        )
     pairs: list[tuple[str, str]] = list(map(tuple, merges))  # type: ignore[arg-type]
     if not _all_usable(pairs, vocab, added):
         _name_unusable(pairs, vocab, added)
@@ -2073,11 +2116,16 @@ def _payload_class(payload: Any) -> type[Tokenizer]:
 
 def _read_text(path: str | os.PathLike[str]) -> tuple[str, str]:
     """Return (name for messages, content) of a UTF-8 file, line ends as they are."""
+    name = _path_name(path)
+    with open(name, "rb") as file:
+        return name, _decode_utf8(file.read(), name)
+
+
+def _path_name(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     if not isinstance(name, str):
         raise TypeError(f"path: got {type(path).__name__}; only str and os.PathLike of str are supported")
-    with open(name, "rb") as file:
-        return name, _decode_utf8(file.read(), name)
+    return name
 
 
 def _decode_utf8(data: bytes, name: str, done: int = 0) -> str:
@@ -2128,6 +2176,8 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _need_vocab(where: str, vocab: Any) -> None:
     """Check the types of a vocabulary from a file; the constructor checks the rest."""
     _need_type(f"{where}vocab", vocab, dict)
+    for token in vocab if not {str}.issuperset(map(type, vocab)) else ():  # no file has such a key, but a payload may
+        _need_type(f"{where}vocab", token, str)
     if not {int}.issuperset(map(type, vocab.values())):
         for token, id in vocab.items():
             _need_type(f"{where}vocab[{_show(token)}]", id, int)
@@ -2370,8 +2420,9 @@ class Corpus(NamedTuple):
 
 def read_corpus(path: str | os.PathLike[str]) -> Corpus:
     """Read a corpus file; see `parse_corpus`."""
-    with open(path, "rb") as file:
-        return parse_corpus(file.read(), os.fspath(path))
+    name = _path_name(path)
+    with open(name, "rb") as file:
+        return parse_corpus(file.read(), name)
 
 
 def parse_corpus(data: bytes, name: str = "corpus") -> Corpus:
@@ -2420,7 +2471,7 @@ class _Run:
         if variant == "document":
             training_sequences(texts, merge_budget)  # checks the bounds
         elif _need_integer("merge_budget", merge_budget) < 0:
-            raise TokenizerError(f"merge_budget: got {merge_budget}; at least 0 is supported")
+            raise TokenizerError(f"merge_budget: got {_show(merge_budget)}; at least 0 is supported")
         first_id = FIRST_MERGE_ID if variant == "document" else 256
         sequences = [unit for text in texts for unit in self.units(text)]
         self.merges = train_merges(sequences, merge_budget, first_id=first_id, core=core)
@@ -2466,6 +2517,7 @@ def build_report(
     `math.fsum`, and each figure comes from unrounded ones and is then rounded to six places.
     """
     _need_value("variant", variant, *VARIANTS)
+    merge_budget = _need_integer("merge_budget", merge_budget)
     run = _Run(corpus.texts("train"), variant, merge_budget, core)
     tokenizer = run.tokenizer()
     ids = {document.id: run.encode(document.text) for document in corpus.documents}
@@ -2701,7 +2753,8 @@ def _texts_of_ids(
     tokenizer, texts = Tokenizer.from_payload(payload), []
     for row, (text, predicted) in zip(rows[len(UNSEEN) :], own):
         try:
-            text = tokenizer.decode(row["ids"], errors="strict")
+            if sum(len(tokenizer.token_bytes(id)) for id in row["ids"]) <= TRAIN_BYTES_LIMIT:  # ids may be hostile
+                text = tokenizer.decode(row["ids"], errors="strict")
         except (TypeError, ValueError):
             pass
         texts.append((text, predicted))
@@ -3414,8 +3467,10 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _fail(f"{program}: {place}{error.strerror or error}", 1)
-    except (TokenizerError, UnicodeError, MemoryError) as error:
+    except (ValueError, MemoryError) as error:
         return _fail(f"{program}: {error or 'out of memory'}", 1)
+    except SystemExit as error:  # after help or version
+        return int(error.code or 0)
 
 
 def _dispatch(argv: list[str], program: str, core: Core, starter: str | None) -> int:
@@ -3432,7 +3487,7 @@ def _dispatch(argv: list[str], program: str, core: Core, starter: str | None) ->
 
 def _fail(message: str, code: int) -> int:
     """Print one line to standard error, paths in it as they came, and return `code`."""
-    _say(message.replace("\r", "\\r").replace("\n", "\\n") if code == 2 else message)
+    _say(message.replace("\r", "\\r").replace("\n", "\\n"))
     return code
 
 
@@ -3440,10 +3495,25 @@ def _say(message: str, end: str = "\n") -> None:
     """Print to standard error in UTF-8 under any locale; where that is closed or full, say nothing."""
     try:
         sys.stderr.flush()
-        sys.stderr.buffer.write((message + end).encode("utf-8", "surrogateescape"))
+        _bytes_of(sys.stderr).write((message + end).encode("utf-8", "surrogateescape"))
         sys.stderr.flush()
     except (AttributeError, OSError, UnicodeError):
         pass
+
+
+class _AsText:
+    """A stream of text, such as one put in place of standard output, as one for bytes."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.flush = stream, stream.flush
+
+    def write(self, data: bytes) -> None:
+        """Write UTF-8 as text."""
+        self.stream.write(data.decode("utf-8", "replace"))
+
+
+def _bytes_of(stream: Any) -> Any:
+    return getattr(stream, "buffer", None) or _AsText(stream)
 
 
 def _close_quietly() -> int:
@@ -3465,7 +3535,7 @@ def _standard_output() -> Any:
     if sys.stdout is None:
         raise OSError("standard output is closed")
     sys.stdout.flush()
-    return sys.stdout.buffer
+    return _bytes_of(sys.stdout)
 
 
 @contextlib.contextmanager
@@ -3486,7 +3556,7 @@ def _input(path: str) -> Iterator[tuple[str, Any]]:
     if path == "-":
         if sys.stdin is None:
             raise OSError("standard input is closed")
-        yield "standard input", sys.stdin.buffer
+        yield "standard input", getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8"))
     else:
         with open(path, "rb") as file:
             yield path, file
@@ -3513,7 +3583,13 @@ def _parser(program: str, example: str, description: str) -> Any:
             out.write(message.encode("utf-8"))
             out.flush()
 
-    parser = _Parser(prog=program, allow_abbrev=False, description=description, epilog=f"example: python3 -B {example}")
+    parser = _Parser(
+        prog=program,
+        allow_abbrev=False,
+        description=description,
+        epilog=f"example:\n  python3 -B {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"tokenizer.py {__version__}")
     return parser
 
@@ -3525,7 +3601,8 @@ def _report_command(options: Any, program: str, core: Core, starter: str | None)
     """Build the report and write it."""
     _refuse_existing(options.output)
     if starter is not None and (wrong := check_starter(starter)):
-        return _fail(f"{program}: no report yet: {wrong}", 1)
+        _say(f"{program}: no report yet: {wrong}")
+        return 1
     corpus = _read_corpus_option(options.corpus)
     arguments = {
         "variant": options.variant,
@@ -3775,6 +3852,8 @@ def _train_command(options: Any) -> int:
             file.write(tokenizer._tokenizer_json_text().encode("utf-8"))
     else:
         tokenizer.save(options.output)
+    if progress:
+        _say("")  # ends the line of the bar
     if not options.quiet:
         reached = tokenizer.vocab_size == options.vocab_size
         why = "the size asked for" if reached else f"no pair is left that occurs {options.min_freq} times"
@@ -3807,7 +3886,7 @@ def _progress_bar(quiet: bool) -> Callable[[str, int, int | None], None] | None:
         if total:
             filled = 30 * done // total
             bar = f"[{'#' * filled}{'.' * (30 - filled)}] {100 * done // total:3}%"
-            _say(f"\r{stage:6} {bar}", end="\n" if done == total else "")
+            _say(f"\r{stage:6} {bar}", end="")
         else:
             _say(f"\r{stage:6} {done}", end="")
 
