@@ -67,6 +67,7 @@ if WASM:  # no processes, no threads, and no guard against deep recursion here
     subprocess.run = subprocess.Popen = concurrent.futures.ThreadPoolExecutor = no_processes
 
 DEEP = 0 if WASM else 100_000  # of nesting in hostile JSON
+os.environ.pop("PYTHONUNBUFFERED", None)  # it would hide what happens to a full or closed standard output
 needs_reports = unittest.skipUnless(REPORTS.is_dir(), "reports/ is not there: the five files stand alone")
 needs_fixtures = unittest.skipUnless(FIXTURES, "TOKENIZER_FIXTURES names no folder")
 

@@ -3458,13 +3458,15 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
         return _dispatch(list(sys.argv[1:] if argv is None else argv), program, core, starter)
     except _Usage as error:
         return _fail(f"{program}: {error}", 2)
-    except BrokenPipeError:
-        return _close_quietly()
+    except BrokenPipeError:  # the reader went away: nothing more is written
+        _discard_output()
+        return 0
     except KeyboardInterrupt:
         return _fail(f"{program}: interrupted", 130)
     except _Terminated:
         return _fail(f"{program}: terminated", 143)
     except OSError as error:
+        _discard_output()
         place = f"{error.filename}: " if error.filename else ""
         return _fail(f"{program}: {place}{error.strerror or error}", 1)
     except (ValueError, MemoryError) as error:
@@ -3516,10 +3518,14 @@ def _bytes_of(stream: Any) -> Any:
     return getattr(stream, "buffer", None) or _AsText(stream)
 
 
-def _close_quietly() -> int:
-    """End after the reader of standard output went away: nothing more is written, at exit neither."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+def _discard_output() -> None:
+    """Throw away what standard output could not take, so that Python does not try again, and fail, at its end."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except AttributeError:  # standard output is closed
+        pass
 
 
 def _utf8_argument(argument: str) -> str:
