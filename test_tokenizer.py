@@ -625,6 +625,35 @@ class StarterRepairs(TestCase):
         self.assertEqual((code, out, (path.parent / "my.json").exists()), (1, b"", False))
         self.assertIn(b"training_ids differs from the reference's", error)
 
+    def test_small_calls_are_few_and_of_distinct_rules(self):
+        calls = list(kit._small_calls())
+        self.assertEqual(
+            Counter(name for name, _ in calls),
+            {"pair_counts": 63 + 15 * 15, "merge_pair": 121 * 5, "apply_merges": 63 * 3},
+        )
+        self.assertEqual(len(set(map(repr, calls))), len(calls))
+        self.assertEqual({id for name, (ids, *_) in calls if name == "merge_pair" for id in ids}, {97, 98, 258})
+        for name, (_, *rest) in calls:
+            if name == "apply_merges":
+                usable, pairs = {97, 98}, set()
+                for pair, new_id in rest[0]:
+                    self.assertTrue(set(pair) <= usable and new_id not in usable, rest[0])
+                    usable.add(new_id)
+                    pairs.add(pair)
+                self.assertEqual(len(pairs), len(rest[0]))
+
+    def test_answers_of_another_type_are_wrong(self):
+        for arguments, expected, got, words in (
+            (([[97, 98]],), {(97, 98): 1}, {(97, 98): True}, "a key or value of another type"),
+            (([97, 98], (97, 98), 258), [258], [258.0], "place 0 holds 258.0 instead of 258"),
+        ):
+            wrong = kit._wrong_answer(kit.Check("f", arguments, expected, "hint"), lambda *_: got)
+            self.assertIn(f"  difference  {words}\n", wrong or "")
+
+    def test_code_that_does_not_end_outside_the_functions_is_named(self):
+        path = write(self.folder() / "starter.py", "while True:\n    pass\n")
+        self.assertIn("starter.py was not loaded in time\n  hint ", kit.check_starter(str(path), seconds=0.3))
+
 
 # ======================================================================================================================
 # The core functions and the document variant
@@ -1025,6 +1054,18 @@ class Payload(TestCase):
         with self.refused("bad.json", "merges[0]"):
             Tokenizer.load(path.parent / "bad.json")
 
+    def test_long_values_and_hidden_keys_fit_one_line(self):
+        payload = Tokenizer().to_payload()
+        with self.refused("variant: got '" + "x" * 76 + "...; only", kind=FormatError):
+            Tokenizer.from_payload({**payload, "variant": "x" * 79})
+        with self.refused("variant: got '" + "x" * 78 + "'; only", kind=FormatError):
+            Tokenizer.from_payload({**payload, "variant": "x" * 78})
+        with self.refused("variant: got a list of 3; only", kind=FormatError):
+            Tokenizer.from_payload({**payload, "variant": ["x", "y", "z"]})
+        with self.refused(kind=FormatError) as caught:
+            Tokenizer.from_payload({**payload, "a\n": 1})
+        self.assertTrue(str(caught.exception).startswith(r"a\n: unknown key, got 1"), caught.exception)
+
 
 class Files(TestCase):
     """Nothing is overwritten, and a write leaves all of it or nothing."""
@@ -1136,6 +1177,19 @@ class Files(TestCase):
         for value in (reference_report(), {}, [], {"a": []}, [[], {}], [{"a": {"b": [1, "é\u2028"]}}], None, "x"):
             self.assertEqual(json.loads(kit.format_json(value)), value)
 
+    def test_a_folder_that_is_not_there_is_named_by_the_path_asked_for(self):
+        path = str(self.folder() / "no" / "t.json")
+        with self.assertRaises(FileNotFoundError) as caught:
+            kit.write_new(path, "x")
+        self.assertEqual(caught.exception.filename, path)
+
+    def test_an_error_inside_the_block_comes_out(self):
+        folder = self.folder()
+        with self.assertRaises(FileNotFoundError) as caught:
+            with kit.new_file(folder / "t.json"):
+                open(str(folder / "nowhere"))
+        self.assertEqual((caught.exception.filename, os.listdir(folder)), (str(folder / "nowhere"), []))
+
 
 # ======================================================================================================================
 # Corpus, report and command line
@@ -1193,6 +1247,10 @@ class CorpusFile(TestCase):
                 self.assertEqual(error.count(b"\n"), 1)
                 for word in words:
                     self.assertIn(word.lower(), error.decode().lower())
+
+    def test_the_language_is_a_text(self):
+        with self.refused("corpus: language: got 5; only a text", kind=FormatError):
+            parse({**corpus_of(("a", "train", "x")), "language": 5})
 
 
 class Report(TestCase):
@@ -1495,6 +1553,36 @@ class CommandLine(TestCase):
                 shutil.copy(HERE / name, folder)
         code, out, error = run("--output", "my-report.json", folder=folder)
         self.assertEqual((code, out, error), (0, b"", b""))
+
+    def test_errors_without_a_file_name_are_their_reason_alone(self):
+        for error, words in (
+            (OSError("closed"), "closed"),
+            (OSError(5, "bad disk"), "bad disk"),
+            (OSError(5, "bad disk", "x.json"), "x.json: bad disk"),
+        ):
+            said = []
+            with mock.patch.object(kit, "_dispatch", side_effect=error), mock.patch.object(kit, "_say", said.append):
+                self.assertEqual(kit.main([]), 1)
+            self.assertEqual(said, [f"tokenizer.py: {words}"])
+
+    def test_wrong_usage_is_one_line_whatever_was_typed(self):
+        said = []
+        with mock.patch.object(kit, "_say", said.append):
+            self.assertEqual(kit.main(["a\nb\r"]), 2)
+        self.assertEqual(said, [r"tokenizer.py: unrecognized arguments: a\nb\r; see tokenizer.py -h"])
+
+    def test_no_memory_has_a_message(self):
+        said = []
+        with mock.patch.object(kit, "_dispatch", side_effect=MemoryError), mock.patch.object(kit, "_say", said.append):
+            self.assertEqual(kit.main([]), 1)
+        self.assertEqual(said, ["tokenizer.py: out of memory"])
+
+    def test_main_called_from_python_leaves_signals_alone(self):
+        term = signal.SIGTERM
+        self.addCleanup(signal.signal, term, signal.signal(term, signal.SIG_DFL))
+        with mock.patch.object(kit, "_say"):
+            self.assertEqual(kit.main(["explain"]), 2)
+        self.assertEqual(signal.getsignal(term), signal.SIG_DFL)
 
 
 # ======================================================================================================================
@@ -2129,6 +2217,27 @@ class GPT2Training(TestCase):
             if (data := kit._from_symbols(token)).isascii():
                 self.assertEqual([i for p in kit.pretokenize_gpt2(data.decode()) for i in t._encode_unit(p)], [id])
 
+    def test_a_special_of_all_byte_symbols_is_refused(self):
+        with self.refused("specials[0]", "spells bytes in the byte alphabet"):
+            BPETokenizer.train([], 300, ["".join(kit.bytes_to_unicode().values())])
+
+    def test_a_pair_that_occurs_once_is_no_merge_unless_asked_for(self):
+        for count, merges in ((1, []), (2, [("a", "b")])):
+            self.assertEqual(BPETokenizer.train_from_counts({"ab": count}, 300).merges, merges)
+            self.assertEqual(BPETokenizer.train(["ab"] * count, 300).merges, merges)
+
+    def test_more_ids_than_characters_are_refused(self):
+        with mock.patch("sys.maxunicode", 257):
+            self.assertEqual(len(BPETokenizer.train(["abcd"], 258, min_freq=1).merges), 2)
+            with self.refused("vocab_size: too many ids, got 300; at most 258", kind=kit.LimitError):
+                BPETokenizer.train(["abcd"], 300, min_freq=1)
+
+    def test_counts_do_not_depend_on_how_many_chunks_are_kept(self):
+        texts = ["a b c", "d e f", "a a", "g"]
+        expected = kit.count_pretokens(texts)
+        with mock.patch.object(kit, "COUNTED_CHUNKS", 2):
+            self.assertEqual(kit.count_pretokens(texts), expected)
+
 
 def plain_encode(t, text):
     """Rules 2 to 4 of encoding, straight from the contract, on text without added tokens."""
@@ -2329,6 +2438,12 @@ class GPT2Encoding(TestCase):
             self.assertEqual(other.encode("hugs pug"), t.encode("hugs pug"))
         self.assertEqual(repr(t), "BPETokenizer(vocab_size=259, merges=3)")
 
+    def test_added_tokens_are_not_looked_for_inside_others(self):
+        base = BPETokenizer.train([], 256)
+        t = BPETokenizer(base.vocab, [], [("<a b>", 256, True), ("a b", 257, False, True)])
+        self.assertEqual(t.encode("<a b>a b"), [256, 257])
+        self.assertEqual(t.encode_with_offsets("<a b>a b"), ([256, 257], [(0, 5), (5, 8)]))
+
 
 # ======================================================================================================================
 # The gpt2 variant: construction and files
@@ -2526,6 +2641,12 @@ class TokenizerJson(TestCase):
             place.pop(key, None)
         self.assertEqual(read(self, data), whole("gpt2"))
 
+    def test_the_file_is_indented_and_spells_symbols_as_they_are(self):
+        path = self.folder() / "t.json"
+        BPETokenizer.train([], 256).save(path)
+        self.assertTrue(path.read_text("utf-8").startswith('{\n  "version": "1.0",\n  "truncation": null,\n'))
+        self.assertIn('\n      "Ġ": 220,\n', path.read_text("utf-8"))
+
 
 def read_back(test, t):
     path = test.folder() / "again.json"
@@ -2572,6 +2693,27 @@ class Construction(TestCase):
         t = BPETokenizer({"a": 0, "aa": 1, "aaa": 2}, [("a", "a"), ("a", "aa"), ("aa", "a")])
         self.assertEqual(t.encode("aaa"), [2])
         self.assertEqual(t.encode("aaaaa"), [1, 2])
+
+    def test_ids_of_added_tokens_are_explained(self):
+        for content, id, words in (
+            ("ab", 5, "only 2, its id in the vocabulary"),
+            ("<x>", 2, "only 3, the next free id"),
+        ):
+            with self.refused("added_tokens[0].id", f"got {id}", words):
+                BPETokenizer({"a": 0, "b": 1, "ab": 2}, [], [(content, id, True)])
+
+    def test_wrong_types_are_named(self):
+        with self.refused("vocab: got int; only str", kind=TypeError):
+            BPETokenizer({5: 0}, [])
+        with self.refused("added_tokens[0]: got 'abc'; only (content, id, special", kind=TypeError):
+            BPETokenizer({"a": 0}, [], ["abc"])
+        for pair in (("a", 5), (5, "a")):
+            with self.refused("merges[0]: got a list of 2; only (left, right)", kind=TypeError):
+                BPETokenizer({"a": 0}, [pair])
+
+    def test_added_tokens_stand_by_id(self):
+        t = BPETokenizer({"<y>": 0, "a": 1}, [], [("<z>", 2, True), ("<b>", 3, True), ("<y>", 0, True)])
+        self.assertEqual([token.id for token in t.added_tokens], [0, 2, 3])
 
 
 class GPT2Payload(TestCase):
@@ -3045,6 +3187,47 @@ class FastPaths(TestCase):
         BPETokenizer.train_from_counts(kit.count_pretokens(texts), 300, progress=lambda *call: calls.append(call))
         self.assertEqual(calls[-1], ("merge", 44, 44))
 
+    def test_letters_are_not_cut_where_the_first_byte_of_the_rarest_is_dropped(self):
+        table = [symbol for byte, symbol in kit.bytes_to_unicode().items() if byte != 0xF0]
+        pair = tuple(kit.bytes_to_unicode()[byte] for byte in (0xA9, 0x90))  # across é and \U00010400
+        t = BPETokenizer({token: id for id, token in enumerate([*table, "".join(pair)])}, [pair])
+        self.assertEqual(t.encode("é\U00010400"), plain_encode(t, "é\U00010400"))
+        self.assertIn(255, t.encode("é\U00010400"))
+
+    def test_batches_are_small_for_short_texts_too(self):
+        for size, texts, lengths in (
+            (303, ["a"] * 10, [3, 3, 3, 1]),
+            (300, ["a" * 200, "", "a" * 199, "b"], [1, 2, 1]),
+        ):
+            with mock.patch.object(kit, "BATCH_CHARACTERS", size):
+                self.assertEqual([len(batch) for batch in kit._batches(texts)], lengths)
+
+    def test_many_batches_keep_their_order(self):
+        texts = [f"{n} <s> x{n}" for n in range(40)]
+        t = BPETokenizer.train(texts, 300, ["<s>"])
+        with mock.patch.object(kit, "BATCH_CHARACTERS", 300):
+            self.assertGreater(len(list(kit._batches(texts))), 10)
+            self.assertEqual(t.encode_batch(texts, workers=2), t.encode_batch(texts))
+            self.assertEqual(BPETokenizer.train(texts, 300, ["<s>"], workers=2), t)
+
+    def test_ids_whose_packed_bytes_would_meet_as_a_gap(self):
+        symbols = list(kit.bytes_to_unicode().values())
+        tokens = [a + b for a in symbols for b in symbols][: 0xFF01 - 2]
+        tokens.insert(0x00FF, "b")
+        t = BPETokenizer({token: id for id, token in enumerate([*tokens, "a"])}, [])
+        self.assertEqual(t.vocab_size, 0xFF01)
+        self.assertEqual(t.encode("ab ba"), [0xFF00, 0x00FF, 0x00FF, 0xFF00])
+
+    def test_the_first_step_is_reported_at_once(self):
+        calls = []
+        BPETokenizer.train(["abab"], 257, progress=lambda *call: calls.append(call))
+        self.assertEqual(calls, [("count", 1, None)] * 2 + [("merge", 1, 1)] * 2)
+
+    def test_batches_find_added_tokens_like_single_texts(self):
+        t = BPETokenizer({"s": 0}, [], [("<s>", 1, True)])
+        for workers in (1, 2):
+            self.assertEqual(t.encode_batch(["<s>s", "s"], workers=workers), [[1, 0], [0]])
+
 
 def _end_at_once(_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -3207,6 +3390,9 @@ class Streams(TestCase):
     def test_pieces_are_small(self):
         pieces = list(kit.safe_pieces(["word and " * 20] * 50))
         self.assertEqual(len(pieces), 51)
+
+    def test_pieces_end_as_soon_as_they_can(self):
+        self.assertEqual(list(kit.safe_pieces("a b c")), ["a", " b", " c"])
 
 
 class Subcommands(TestCase):
@@ -3425,7 +3611,9 @@ class Subcommands(TestCase):
             child.stdin.flush()
             while not any(name.startswith(".tmp-") for name in os.listdir(self.here)):
                 time.sleep(0.01)
-            child.send_signal(number)
+            while child.poll() is None:  # the first may come just before the read that it should interrupt
+                child.send_signal(number)
+                time.sleep(0.1)
             error = child.stderr.read()
             child.stderr.close()
             code = child.wait()
@@ -3462,6 +3650,57 @@ class Subcommands(TestCase):
             terminal.buffer.getvalue().decode(),
             f"\rcount  5\rmerge  [{'#' * 15}{'.' * 15}]  50%\rmerge  [{'#' * 30}] 100%",
         )
+
+    def test_wrong_usage_names_the_help_of_the_subcommand(self):
+        for name in kit._COMMANDS:
+            said = []
+            with mock.patch.object(kit, "_say", said.append):
+                self.assertEqual(kit.main([name, "--nothing", "a", "b", "-o", "c", "--vocab-size", "9"]), 2)
+            self.assertRegex(said[0], rf"^tokenizer.py: .*; see tokenizer.py {name} -h$")
+
+    def test_packed_ids_are_little_endian_on_every_machine(self):
+        for code, kind, packed in (("H", "u16", b"\1\0\2\1"), ("I", "u32", b"\1\0\0\0\2\1\0\0")):
+            self.assertEqual(kit._little_endian([1, 258], code), packed)
+            with mock.patch("sys.byteorder", "little" if sys.byteorder == "big" else "big"):
+                swapped = kit._little_endian([1, 258], code)
+                self.assertEqual(list(kit._read_packed(io.BytesIO(swapped), "f", kind)), [1, 258])
+            self.assertEqual(swapped, b"".join(packed[n : n + len(packed) // 2][::-1] for n in (0, len(packed) // 2)))
+
+    def test_ids_of_many_digits_are_refused(self):
+        for word in (b"1" * 19, b"1" * 5000):
+            with self.refused("f: line 1: got '111", kind=FormatError):
+                list(kit._read_ids(io.BytesIO(word), "f", "ids"))
+
+    def test_json_of_no_model_is_refused(self):
+        for content in ('["model"]', "5", "null", "{}", '"format"'):
+            path = write(self.folder() / "m.json", content)
+            with self.subTest(content), self.refused("m.json: no model, got", kind=FormatError):
+                kit.load_model(path)
+
+    def test_lines_of_explain(self):
+        t = BPETokenizer({"a": 0, "b": 1, "ab": 2}, [("a", "b")], [("<s>", 3, True)])
+        self.assertEqual(
+            list(kit._explained_lines(t.explain("<s>abxb"), False)),
+            [
+                'added token "<s>"',
+                "  ids       3",
+                'pre-token "abxb"',
+                "  dropped   0x78  (no symbol in the vocabulary)",
+                "  start     a b b",
+                "  rank 0    a + b -> ab:  ab b",
+                "  ids       2 1",
+                "3 ids: [3, 2, 1]",
+            ],
+        )
+
+    def test_training_shows_its_progress(self):
+        calls, folder = [], self.folder()
+        draw = mock.patch.object(kit, "_progress_bar", lambda quiet: lambda *call: calls.append(call))
+        with draw, mock.patch.object(kit, "_say"):
+            kit.main(
+                ["train", str(write(folder / "t.txt", "abab")), "--vocab-size", "257", "-o", str(folder / "m.json")]
+            )
+        self.assertEqual(calls[-1], ("merge", 1, 1))
 
 
 class Verify(TestCase):
@@ -3556,6 +3795,20 @@ class Verify(TestCase):
     def test_other_corpus(self):
         found = kit.verify_report(next(self.both()), parse(corpus_of(("a", "train", "abab"))))
         self.assertIn("corpus.sha256", found[0])
+
+    def test_a_policy_without_its_keys_is_named(self):
+        with self.refused("policy.variant: missing", kind=FormatError):
+            kit.verify_report({**reference_report(), "policy": {}}, kit.read_corpus(CORPUS))
+
+    def test_variant_and_a_budget_over_its_limit_are_named_alone(self):
+        report = reference_report()
+        report["policy"].update(variant="gpt2", merge_budget=200)
+        found = kit.verify_report(report, kit.read_corpus(CORPUS))
+        self.assertEqual([line.split(":")[0] for line in found], ["policy.variant", "policy.merge_budget"])
+
+    def test_an_explanation_is_a_text(self):
+        with self.refused("explanation: got 3; only a text", kind=FormatError):
+            kit.verify_report({**reference_report(), "explanation": 3}, kit.read_corpus(CORPUS))
 
 
 def leaves(value, path=()):
@@ -3827,6 +4080,160 @@ class View(TestCase):
         self.assertNotRegex((folder / "0.html").read_text("utf-8"), re.escape(str(folder)))
         code, out, error = run("view", "-", paths[1], "-o", "-", stdin=paths[0].read_bytes())
         self.assertEqual((code, out), (0, (folder / "0.html").read_bytes()))
+
+    def test_main_returns_0(self):
+        folder = self.folder()
+        report = write(folder / "r.json", kit.format_json(reference_report()))
+        self.assertEqual(kit.main(["view", str(report), "-o", str(folder / "page.html")]), 0)
+
+    def document(self, *merges):
+        t = Tokenizer([(pair, 258 + n) for n, pair in enumerate(merges)])
+        return kit._Shown(None, t, t.merges, [])
+
+    def test_tokens_of_more_than_48_bytes_are_cut_and_have_no_tree(self):
+        doubled = [(97, 97), (258, 258), (259, 259), (260, 260), (261, 261), (262, 261), (263, 97)]
+        boxes = [kit._box(self.document(*doubled).tokenizer, id) for id in (263, 264)]
+        self.assertEqual([box.count("61") for box in boxes], [48, 48])
+        self.assertNotIn("…", boxes[0])
+        self.assertIn("a… 49 bytes<", boxes[1])
+        for merges, trees in ((doubled, 0), (doubled[:-1], 1), ([*doubled, (98, 98)], 1)):
+            one = self.document(*merges)
+            self.assertEqual(kit._forest(one, {id for pair in merges for id in pair}).count("<svg"), trees)
+
+    def test_boxes_and_rows_of_tokens(self):
+        t = Tokenizer([((97, 98), 258)])
+        self.assertEqual(kit._box(t, 258, "1"), '<span class="t m1" title="id 258, bytes 61 62">ab</span>')
+        self.assertEqual(
+            kit._tokens("ab\nab", "<x>", t),
+            '<h4>&lt;x&gt;: 3 tokens for 5 bytes</h4><p class="tokens" role="img" aria-label="&lt;x&gt;: 3 tokens for 5 '
+            'bytes. ab\nab"><span class="t m" title="id 258, bytes 61 62">ab</span>'
+            '<span class="t b1" title="id 10, bytes 0a"><i>↵</i></span><br>'
+            '<span class="t m" title="id 258, bytes 61 62">ab</span></p>\n',
+        )
+
+    def test_twenty_thousand_tokens_of_a_text_are_shown(self):
+        for count, rest in ((20_000, ""), (20_001, "<p>… and 1 tokens more</p>")):
+            row = kit._tokens("a" * count, "long", Tokenizer())
+            self.assertEqual(row.count("<span"), 20_000)
+            self.assertTrue(row.endswith(f"</p>{rest}\n"))
+
+    def test_a_tree_stands_over_its_bytes(self):
+        one = self.document((97, 98))
+        self.assertEqual(
+            kit._tree(258, one.tokenizer, one.derivations()),
+            (
+                1,
+                '<svg role="img" width="56" height="68" viewBox="-2 -54 56 68">'
+                "<title>How the token ab of rank 0 was joined</title>"
+                '<path d="M13 0V-20H26V-40"/><path d="M39 0V-20H26V-40"/>'
+                '<rect class="b" x="2" y="-11" width="22" height="22" rx="4"/><text x="13" y="4">a</text>'
+                '<rect class="b" x="28" y="-11" width="22" height="22" rx="4"/><text x="39" y="4">b</text>'
+                '<rect class="m" x="7" y="-51" width="38" height="22" rx="4"/>'
+                '<text x="26" y="-36">ab<tspan class="rank" dx="4">0</tspan></text></svg>\n',
+            ),
+        )
+
+    def test_signs_of_what_does_not_show(self):
+        self.assertEqual(
+            kit._visible("a \n\t\r\xa0é<&".encode() + b"\xc3\x80\xff"[::2] + b"\x80", "b"),
+            "a<b>·</b><b>↵</b><b>→</b><b>␍</b><b>U+00A0</b>é&lt;&amp;<b>C3</b><b>FF</b><b>80</b>",
+        )
+
+    def test_rows_of_the_merges(self):
+        corpus = parse(corpus_of(("a", "train", "ababab"), ("b", "train", "cdcd")))
+        one = kit._checked_report(kit.build_report(corpus, merge_budget=3), corpus)
+        source = kit._merges(one, corpus)
+        rows = [
+            [kit._plain(cell) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)]
+            for row in re.findall("<tr>.*?</tr>", source)
+        ]
+        self.assertEqual(
+            rows[1:], [["0", "a + b → ab", "3", "2"], ["1", "c + d → cd", "2", "–"], ["2", "ab + ab → abab", "2", "–"]]
+        )
+        self.assertEqual(re.findall(r"width:(\d+)%", source), ["100", "66", "66"])
+        self.assertIn("3 of 3 merges in order", source)
+
+    def test_rows_of_the_curves(self):
+        corpus = kit.read_corpus(CORPUS)
+        report = kit.build_report(corpus, merge_budget=5)
+        _, table = kit._curves([kit._checked_report(report, corpus)], corpus)
+        self.assertEqual(re.findall(r'<th scope="row">(.*?)</th>', table), ["0", "5", "8", "16", "32", "64", "128"])
+        self.assertIn('<th scope="row">0</th><td>1.0000</td><td>1.0000</td>', table)
+
+    def test_hidden_characters_are_signs_in_a_tree_too(self):
+        self.assertIn(
+            'y="-36"><tspan>·</tspan>a<tspan class="rank" dx="4">0</tspan>', kit._forest(self.document((32, 97)), ())
+        )
+
+    def test_the_highest_trees_come_first(self):
+        one = self.document((97, 98), (99, 100), (258, 258), (98, 98))
+        forest = kit._forest(one, {97, 98, 99, 100, 258})
+        self.assertEqual(re.findall(r" of rank (\d)", forest), ["2", "1", "3"])
+
+    def test_axes_and_marks_of_the_curves(self):
+        plot = kit._plot({"document": [1.0, 6.0, 11.0], "gpt2": [1.0, 2.0]}, [-1, 0, 1, 2, 3], 2)
+        self.assertEqual(re.findall(r'class="y"[^>]*>([^<]*)', plot), ["1", "3.5", "6", "8.5", "11"])
+        self.assertEqual(
+            re.findall(r'class="grid" d="M44 (.*?)H334"', plot), ["250.0", "193.8", "137.5", "81.2", "25.0"]
+        )
+        self.assertEqual(
+            re.findall(r'class="x" x="([^"]*)" y="268">([^<]*)', plot), [("44.0", "0"), ("189.0", "1"), ("334.0", "2")]
+        )
+        self.assertEqual(
+            re.findall(r'points="([^"]*)"', plot), ["44.0,250.0 189.0,227.5", "44.0,250.0 189.0,137.5 334.0,25.0"]
+        )
+        self.assertEqual(
+            re.findall(r'<text x="([^"]*)" dx="5" y="([^"]*)">budget (\d)', plot),
+            [("44.0", "243", "0"), ("189.0", "226", "1"), ("334.0", "209", "2")],
+        )
+        self.assertEqual(
+            re.findall(r'<circle cx="([^"]*)" cy="([^"]*)"', plot),
+            [("44.0", "250.0"), ("44.0", "250.0"), ("189.0", "137.5"), ("189.0", "227.5"), ("334.0", "25.0")],
+        )
+        self.assertEqual(
+            re.findall(r'x="([^"]*)" dx="6" y="([^"]*)">(\w+)', plot),
+            [("189.0", "232.5", "gpt2"), ("334.0", "30.0", "document")],
+        )
+        self.assertIn("From 1 to: document 11.00 at 2 merges; gpt2 2.00 at 1 merges.", plot)
+        near = kit._plot({"document": [1.0, 1.5], "gpt2": [1.0, 1.5]}, [], 1)
+        self.assertEqual(re.findall(r'dx="6" y="([^"]*)"', near), ["30.0", "13.0"])  # 17 apart
+        many = kit._plot({"gpt2": [1.0] * 129}, [], 128)  # no gain: one tick, the bottom line
+        self.assertEqual(re.findall(r'y="268">(\d+)', many), ["0", "32", "64", "96", "128"])
+        self.assertEqual(re.findall(r'class="y"[^>]*y="([^"]*)">([^<]*)', many), [("254.0", "1")])
+
+    def test_unseen_texts_stand_as_they_read(self):
+        report = kit.build_report(kit.read_corpus(CORPUS), unseen=[("naïve", 6), ("x", None)])
+        report["unseen"][11]["round_trip"] = False
+        page = kit.report_page([report], kit.read_corpus(CORPUS))
+        self.assertEqual(re.findall(r'aria-label="(unseen-\d\d): ', page), [f"unseen-{n:02}" for n in range(1, 13)])
+        read = re.findall(r'<p class="reads"><bdi>(.*?)</bdi> <small>(.*?)</small>', page, re.S)
+        self.assertEqual([text for text, _ in read[2:5]], list(kit.UNSEEN[2:5]))
+        self.assertEqual([end for _, end in read[:10]], ["comes back"] * 10)
+        self.assertEqual(read[10:], [("naïve", "comes back; predicted: 6 bytes"), ("x", "does NOT come back")])
+
+    def test_figures_have_four_places_and_counts_none(self):
+        table = kit._figures("C", {"a": {"token_perplexity": 2.5, "n_n": 3}, "b": {"token_perplexity": None, "n_n": 4}})
+        self.assertEqual(
+            re.findall("<t[hd](?: [^>]*)?>(.*?)</t[hd]>", table),
+            [
+                "figure",
+                "a",
+                "b",
+                "token perplexity<small>not to be ranked: see the notes</small>",
+                "2.5000",
+                "none",
+                "n n",
+                "3",
+                "4",
+            ],
+        )
+        self.assertIn("<caption>C</caption>", table)
+
+    def test_fifty_differences_are_named(self):
+        for count, rest in ((50, 0), (51, 1)):
+            verdict = kit._verdict([f"place {n}" for n in range(count)])
+            self.assertEqual(re.findall(r"<li>(place \d+)</li>", verdict), [f"place {n}" for n in range(50)])
+            self.assertEqual((verdict.count("<li>"), verdict.count("<li>and 1 more</li>")), (50 + rest, rest))
 
 
 # ======================================================================================================================

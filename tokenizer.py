@@ -735,13 +735,13 @@ def _need_workers(workers: int) -> int:
     return workers
 
 
-def _batches(texts: Iterable[str], size: int = BATCH_CHARACTERS) -> Iterator[list[str]]:
-    """Yield lists of texts of at least `size` characters together, the last one excepted."""
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield lists of texts of at least BATCH_CHARACTERS together, the last one excepted."""
     batch, filled = [], 0
     for text in texts:
         batch.append(text)
         filled += len(text) + 100
-        if filled >= size:
+        if filled >= BATCH_CHARACTERS:
             yield batch
             batch, filled = [], 0
     if batch:
@@ -1376,7 +1376,7 @@ class Tokenizer:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):
             return NotImplemented
-        return self.variant == other.variant and self._arguments() == other._arguments()
+        return self._arguments() == other._arguments()  # those of the two variants differ in number
 
     __hash__ = None  # type: ignore[assignment]  # merges and vocab are lists and dicts
 
@@ -3470,7 +3470,7 @@ def main(argv: Sequence[str] | None = None, *, core: Core = CORE, starter: str |
         place = f"{error.filename}: " if error.filename else ""
         return _fail(f"{program}: {place}{error.strerror or error}", 1)
     except (ValueError, MemoryError) as error:
-        return _fail(f"{program}: {error or 'out of memory'}", 1)
+        return _fail(f"{program}: {str(error) or 'out of memory'}", 1)
     except SystemExit as error:  # after help or version
         return int(error.code or 0)
 
