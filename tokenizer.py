@@ -287,13 +287,13 @@ def _to_symbols_table() -> dict[int, str]:
 
 
 @lru_cache(maxsize=None)
-def _from_symbols_table() -> dict[int, int]:
-    return {ord(symbol): byte for byte, symbol in enumerate(_byte_symbols())}
+def _from_symbols_table() -> Any:
+    return codecs.charmap_build(_byte_symbols())  # as the standard library's own 8-bit encodings do
 
 
 def _from_symbols(token: str) -> bytes:
     """Return the bytes that `token`, all of it in the byte alphabet, spells."""
-    return token.translate(_from_symbols_table()).encode("latin-1")
+    return codecs.charmap_encode(token, "strict", _from_symbols_table())[0]
 
 
 @lru_cache(maxsize=None)
@@ -587,7 +587,7 @@ def _merge_words(
     """Learn merges from weighted pre-tokens; equals `train_merges` on one sequence for each occurrence.
 
     `first_id` follows the byte symbols, whose ids are the 256 before it. Two facts carry the speed. A word is a
-    str with one character for each id, so that finding and replacing a pair is `str.split`, and two pairs
+    str with one character for each id, so that finding and replacing a pair is `str.partition`, and two pairs
     compare as strings the way (left id, right id) do. And a pair is born complete: all its occurrences come into
     being in the merge that makes the younger of its two tokens, and afterwards they can only disappear. So the
     list of words that hold a pair is made once, a count can only sink, and a pair born rarer than `min_freq` is
@@ -634,30 +634,49 @@ def _index_pairs(words: Iterable[str]) -> dict[str, Sequence[int]]:
 def _replace(pair: str, new: str, where: Iterable[int], words: list[str]) -> list[tuple[str, str, list[int]]]:
     """Replace `pair` in the words that `where` names; return (pair gone, pair born, words), in order.
 
-    A word is named once for each occurrence, one behind the other, and all are replaced at the first name. Names may
-    be out of date, as the occurrence went into another merge; then splitting finds nothing.
+    A word is named once for each occurrence, one behind the other. A name may be out of date, as the occurrence
+    went into another merge; then partition finds nothing. Each occurrence has a name of its own, so the leftmost
+    one is replaced for each, and none is left over; in a long word all are replaced at the first name.
     """
     left, right = pair[0], pair[1]
     before: dict[str, list[int]] = {}
     after: dict[str, list[int]] = {}
-    last = -1
+    done = -1
     for number in where:
-        if number == last or len(parts := words[number].split(pair)) == 1:
+        word = words[number]
+        if len(word) > LONG_WORD:
+            if number != done:
+                words[number] = _replace_all(pair, new, number, word, before, after)
+            done = number
             continue
-        last = number
-        words[number] = new.join(parts)
-        # As if one by one, from the left: what stands before an occurrence is replaced already, what is behind is
-        # not. In a b a b the second finds `new` on its left and takes back the pair (new, a) of the first.
-        ends = len(parts) - 2
-        for place, head in enumerate(parts[:-1]):
-            tail = parts[place + 1]
-            if head or place:
-                before.setdefault(head[-1:] or new, []).append(number)
-            if tail or place < ends:
-                after.setdefault(tail[:1] or left, []).append(number)
-    # The right neighbours come first, as what an occurrence gives there the next one may take back.
+        head, found, tail = word.partition(pair)
+        if found:
+            if head:
+                before.setdefault(head[-1], []).append(number)
+            if tail:
+                after.setdefault(tail[0], []).append(number)
+            words[number] = head + new + tail
+    # In a b a b the second replacement finds `new` on its left and takes back the pair (new, a) of the first: that
+    # is why the right neighbours come first.
     changes = [(right + ch, new + ch, numbers) for ch, numbers in after.items()]
     return changes + [(ch + left, ch + new, numbers) for ch, numbers in before.items()]
+
+
+def _replace_all(
+    pair: str, new: str, number: int, word: str, before: dict[str, list[int]], after: dict[str, list[int]]
+) -> str:
+    """Return `word` with every occurrence replaced, its neighbours noted as if one by one from the left.
+
+    One by one would copy a long word for each occurrence: the square of its length.
+    """
+    parts = word.split(pair)
+    for place, head in enumerate(parts[:-1]):
+        tail = parts[place + 1]
+        if head or place:  # what stands before is replaced already
+            before.setdefault(head[-1:] or new, []).append(number)
+        if tail or place + 2 < len(parts):  # what is behind is not
+            after.setdefault(tail[:1] or pair[0], []).append(number)
+    return new.join(parts)
 
 
 class _PairQueue:
@@ -975,7 +994,7 @@ class _Merger:
         neighbours of bytes that were none."""
         if set(self.dropped).intersection(_LETTER_BYTES):
             return None
-        return _meeting_letters(map(_from_symbols, self.products))
+        return _meeting_letters(self.products)
 
 
 _LETTER_BYTES = (
@@ -986,7 +1005,7 @@ _LETTER_BYTES = (
 )  # UTF-8 of letters
 
 
-def _meeting_letters(tokens: Iterable[bytes]) -> list[list[int]]:
+def _meeting_letters(tokens: Iterable[str]) -> list[list[int]]:
     """Return three sets of letters up to U+FFFF, as bounds: left, both, right. A merge can reach across two letters
     x y only if x is in left and y in right; both is what these share.
 
@@ -997,44 +1016,47 @@ def _meeting_letters(tokens: Iterable[bytes]) -> list[list[int]]:
     little; ASCII is always in them, and what lies above U+FFFF counts as in them. It makes the first pass over text
     of many scripts 2.0 times as fast.
     """
-    left, right = set(range(0x80)), set(range(0x80))
+    left, right = (bytearray(b"\1" * 0x80 + bytes(_BMP + 1 - 0x80)) for _ in range(2))  # a flag for each code point
+    lines = _from_symbols(_to_symbols(b"\n").join(tokens)).decode("utf-8", "surrogateescape")
     pairs: set[tuple[str, str]] = set()
-    for token in tokens:
-        if not token.isascii():
-            text = token.decode("utf-8", "surrogateescape")
-            pairs.update(zip(text, text[1:]))
+    for line in lines.split("\n"):
+        if not line.isascii():
+            pairs.update(zip(line, line[1:]))
     for x, y in pairs:
         if x != " " and not "\udc80" <= y < "\udcc0":  # a space only begins a run; the other is inside a character
-            left.update(_letters_ending(x))
-            right.update(_letters_beginning(y))
-    bounds = _class_bounds("letters")
-    letters = {point for a, b in zip(bounds[::2], bounds[1::2]) if a <= _BMP for point in range(a, b)}
-    return [_bounds_of(points & letters) for points in (left, left & right, right)]
+            _flag(left, _letters_ending(x))
+            _flag(right, _letters_beginning(y))
+    letters, bounds = bytearray(_BMP + 1), _class_bounds("letters")
+    for a, b in zip(bounds[::2], bounds[1::2]):
+        _flag(letters, slice(a, b))
+    kept = [int.from_bytes(flags, "little") for flags in (left, right, letters)]
+    both = kept[0] & kept[1]
+    return [_bounds_of(flags & kept[2]) for flags in (kept[0], both, kept[1])]
 
 
-def _letters_ending(x: str) -> Iterable[int]:
+def _flag(flags: bytearray, points: slice) -> None:
+    """Set the flags of some code points; what lies above U+FFFF has none."""
+    flags[points] = b"\1" * len(range(*points.indices(len(flags))))
+
+
+def _letters_ending(x: str) -> slice:
     """Return the code points up to U+FFFF that end with the byte that `x` stands for, or `x` itself."""
-    return range(0x80 + (ord(x) & 63), 0x10000, 64) if "\udc80" <= x <= "\udcff" else [ord(x)]
+    return slice(0x80 + (ord(x) & 63), None, 64) if "\udc80" <= x <= "\udcff" else slice(ord(x), ord(x) + 1)
 
 
-def _letters_beginning(y: str) -> Iterable[int]:
+def _letters_beginning(y: str) -> slice:
     """Return the code points up to U+FFFF that begin with the byte that `y` stands for, or `y` itself."""
     if not "\udcc0" <= y <= "\udcef":
-        return [ord(y)]
+        return slice(ord(y), ord(y) + 1)
     bits = 6 if y < "\udce0" else 12
     first = (ord(y) & (0x3F >> bits // 6)) << bits
-    return range(first, first + (1 << bits))
+    return slice(first, first + (1 << bits))
 
 
-def _bounds_of(points: Iterable[int]) -> list[int]:
-    """Return sorted ranges [first, past the last, ...] of a set of code points."""
-    bounds: list[int] = []
-    for point in sorted(points):
-        if bounds and bounds[-1] == point:
-            bounds[-1] = point + 1
-        else:
-            bounds += [point, point + 1]
-    return bounds
+def _bounds_of(flags: int) -> list[int]:
+    """Return the ranges [first, past the last, ...] of the code points whose flag is set."""
+    data = flags.to_bytes(_BMP + 1, "little")
+    return [bound for found in re.finditer(b"\1+", data) for bound in found.span()]
 
 
 # ======================================================================================================================
